@@ -1,0 +1,47 @@
+"""Automatic debiased machine learning from one formula.
+
+>>> import riesz
+>>> data = riesz.datasets.get("binary").draw(2000, seed=1).data
+>>> fit = riesz.ate("y ~ treat(a) + .", data=data)
+>>> fit.params.index.tolist()
+['ATE']
+"""
+
+from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
+from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
+from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
+from riesz.estimation import estimate
+from riesz.learners import Linear
+from riesz.results import Results
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ADE",
+    "APE",
+    "ATC",
+    "ATE",
+    "ATT",
+    "IPE",
+    "CustomMoment",
+    "DataError",
+    "EstimandError",
+    "FormulaError",
+    "LearnerError",
+    "Linear",
+    "Mean",
+    "Results",
+    "RieszError",
+    "RieszWarning",
+    "Shift",
+    "ade",
+    "ape",
+    "atc",
+    "ate",
+    "att",
+    "datasets",
+    "estimate",
+    "ipe",
+    "mean",
+    "shift",
+]

@@ -1,0 +1,175 @@
+"""The verbs: one call from a formula to a debiased estimate with an honest standard error.
+
+Each is a thin front on :func:`~riesz.estimation.estimate`, which does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict, Unpack
+
+from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, Mean, Shift
+from riesz.estimation import estimate
+from riesz.learners import Learner
+from riesz.results import Results
+
+
+class Options(TypedDict, total=False):
+    """Keywords that every verb takes; see :func:`estimate`."""
+
+    learner: str | Learner
+    estimator: Literal["direct", "ipw", "dr", "tmle"]
+    folds: Any
+    repeats: int
+    family: Literal["gaussian", "binomial"]
+    bounds: tuple[float, float] | None
+    target: Literal["population", "sample"]
+    weights: Any
+    freq_weights: Any
+    cluster: Any
+    na_action: Literal["drop", "raise"]
+    seed: int
+    n_jobs: int
+    progress: bool | None
+    context: Mapping[str, Any] | None
+
+
+def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
+    """Average treatment effect; with several arms, one contrast for each against the reference.
+
+    Parameters
+    ----------
+    formula : str
+        ``"y ~ treat(a) + x"``; ``treat(arm, reference="placebo")`` picks the reference arm.
+    data : DataFrame
+        pandas, polars or pyarrow.
+    **options
+        See :func:`estimate`.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(2000, seed=1).data
+    >>> riesz.ate("y ~ treat(a) + .", data=data).params.index.tolist()
+    ['ATE']
+    """
+    return estimate(formula, data, ATE(), **options)
+
+
+def att(formula: str, data: Any, **options: Unpack[Options]) -> Results:
+    """Average treatment effect on the treated. See :func:`ate` for the arguments.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.att("y ~ treat(a) + .", data=data).nobs
+    500
+    """
+    return estimate(formula, data, ATT(), **options)
+
+
+def atc(formula: str, data: Any, **options: Unpack[Options]) -> Results:
+    """Average treatment effect on the controls. See :func:`ate` for the arguments.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.atc("y ~ treat(a) + .", data=data).nobs
+    500
+    """
+    return estimate(formula, data, ATC(), **options)
+
+
+def ape(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Results:
+    """Average policy effect: the mean outcome when a known policy assigns a binary treatment.
+
+    Parameters
+    ----------
+    formula, data, **options
+        See :func:`ate`.
+    policy : str, callable or array_like
+        Probability of treatment for each row, in [0, 1]: ``"age > 40"``, a function of the frame, or an array.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.ape("y ~ treat(a) + .", data=data, policy="x1 > 0").params.index.tolist()
+    ['APE']
+    """
+    return estimate(formula, data, APE(policy), **options)
+
+
+def ade(formula: str, data: Any, **options: Unpack[Options]) -> Results:
+    """Average derivative effect of a continuous treatment. See :func:`ate` for the arguments.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
+    >>> riesz.ade("y ~ treat(a) + .", data=data).params.index.tolist()
+    ['ADE']
+    """
+    return estimate(formula, data, ADE(), **options)
+
+
+def ipe(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Results:
+    """Incremental policy effect: the average derivative weighted by a policy in [-1, 1].
+
+    Parameters
+    ----------
+    formula, data, **options
+        See :func:`ate`.
+    policy : str, callable or array_like
+        Direction and size of each row's nudge.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
+    >>> riesz.ipe("y ~ treat(a) + .", data=data, policy="x1 > 0").params.index.tolist()
+    ['IPE']
+    """
+    return estimate(formula, data, IPE(policy), **options)
+
+
+def shift(formula: str, data: Any, delta: Any, **options: Unpack[Options]) -> Results:
+    """Effect of moving everyone's continuous treatment by delta.
+
+    Parameters
+    ----------
+    formula, data, **options
+        See :func:`ate`.
+    delta : float, list of float, str, callable or array_like
+        How far; a list gives several parameters.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
+    >>> riesz.shift("y ~ treat(a) + .", data=data, delta=[0.1, 0.2]).params.index.tolist()
+    ['shift_0.1', 'shift_0.2']
+    """
+    return estimate(formula, data, Shift(delta), **options)
+
+
+def mean(formula: str, data: Any, at: Any, **options: Unpack[Options]) -> Results:
+    """Mean outcome with the treatment set to a level, or moved by a modified treatment policy.
+
+    Parameters
+    ----------
+    formula, data, **options
+        See :func:`ate`.
+    at : object
+        A level, several levels, or an expression such as ``"where(a > 80, a - 15, a)"``.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.mean("y ~ treat(a) + .", data=data, at=[0, 1]).params.index.tolist()
+    ['mean_0', 'mean_1']
+    """
+    return estimate(formula, data, Mean(at), **options)

@@ -1,0 +1,203 @@
+"""The formula's columns, fitted once on the full sample and evaluated at any frame.
+
+In: the right-hand side that ``formula.py`` read and the rows in use. Out: the design matrix, and for a counterfactual
+frame only the columns that its changes reach, with their derivatives along the treatment where asked. Splines, factors
+and interactions keep the knots, levels and centres of the full sample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import formulaic
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.errors import DataError, EstimandError, FormulaError, listing
+from riesz.formula import term_columns
+from riesz.moment import Array
+
+_STEP = float(np.cbrt(np.finfo(float).eps))  # of the range: balances truncation and rounding of a central difference
+_KINK = 1e-2  # left and right slopes that differ by more than this share are a kink
+
+
+class Columns:
+    """A fitted right-hand side.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (n, p)
+    names : tuple of str, length p
+    """
+
+    def __init__(self, rhs: Any, data: pd.DataFrame, context: Mapping[str, Any]) -> None:
+        self._context = context
+        self._data = data
+        try:
+            fitted = rhs.get_model_matrix(data, context=context, na_action="ignore", output="numpy")
+        except Exception as error:
+            raise FormulaError(f"The formula's columns cannot be made: {_plain(error)}") from error
+        self._spec = fitted.model_spec
+        self.names = tuple(self._spec.column_names)
+        self.matrix: Array = np.ascontiguousarray(fitted, dtype=float)
+        self._reads = {term: term_columns(term, list(data.columns)) for term in self._spec.terms}
+        self.used = frozenset().union(*self._reads.values())
+        bad = ~np.isfinite(self.matrix).all(axis=0)
+        if bad.any():
+            names = np.asarray(self.names)[bad]
+            rows = int((~np.isfinite(self.matrix[:, bad])).any(axis=1).sum())
+            raise DataError(
+                f"{listing(names)} in the design is not finite on {rows} rows (the logarithm of zero, a division by zero?). "
+                "Change the formula or drop those rows."
+            )
+
+    def changed(self, frame: pd.DataFrame) -> dict[str, pd.Series]:
+        """The columns in which a counterfactual frame differs from the data, made to conform with it.
+
+        A level that the data never show, a number that is not finite, a missing column or another number of rows is an error.
+        """
+        if len(frame) != len(self._data):
+            raise EstimandError(
+                f"A reading of mu has {len(frame)} rows; wanted the {len(self._data)} rows of the data, changed in place with "
+                "data.assign(...)."
+            )
+        lost = sorted(self.used - set(frame.columns))
+        if lost:
+            raise EstimandError(f"A reading of mu lacks the column {listing(lost)}, which the formula needs.")
+        found = {}
+        for name in sorted(self.used):
+            column = _conform(frame[name], self._data[name])
+            if not _same(column, self._data[name]):
+                found[name] = column
+        return found
+
+    def at(self, changes: Mapping[str, pd.Series]) -> tuple[npt.NDArray[np.intp], Array]:
+        """The columns that these changes reach, and their values there, shapes (q,) and (n, q)."""
+        where, spec = self._reached(set(changes))
+        return where, self._evaluate(spec, self._data.assign(**changes))
+
+    def tangent(self, changes: Mapping[str, pd.Series], wrt: str) -> tuple[npt.NDArray[np.intp], Array, Array]:
+        """The reached columns, their values and their derivatives along the column ``wrt``.
+
+        Central differences in float64, one-sided (of second order) at the ends of the data's range, which splines must not
+        leave, and the right-hand slope where the two sides disagree (a kink, such as a knot of a linear spline).
+
+        Returns
+        -------
+        ndarray of int, shape (q,)
+        ndarray, shape (n, q)
+        ndarray, shape (n, q)
+        """
+        frame = self._data.assign(**changes)
+        where, spec = self._reached({*changes, wrt})
+        if self._data[wrt].dtype != np.float64:
+            raise EstimandError(f"mu.derivative(..., wrt={wrt!r}): `{wrt}` holds labels; a derivative wants a number.")
+        a = frame[wrt].to_numpy()
+        lowest, highest = min(a.min(), self._data[wrt].min()), max(a.max(), self._data[wrt].max())
+        step = _STEP * (highest - lowest)
+        here = self._evaluate(spec, frame)
+
+        def at(values: Array, rows: npt.NDArray[np.bool_]) -> Array:
+            return self._evaluate(spec, frame[rows].assign(**{wrt: values[rows]}))
+
+        everywhere = np.ones(len(a), dtype=bool)
+        above, below = np.minimum(a + step, highest), np.maximum(a - step, lowest)
+        up, down = at(above, everywhere), at(below, everywhere)
+        slopes = (up - down) / (above - below)[:, None]
+        inside = (above > a) & (below < a)
+        right = (up[inside] - here[inside]) / (above - a)[inside, None]
+        left = (here[inside] - down[inside]) / (a - below)[inside, None]
+        kink = np.abs(right - left) > _KINK * (np.abs(right) + np.abs(left))
+        slopes[inside] = np.where(kink, right, slopes[inside])
+        for rows, towards in ((a - step < lowest, 1.0), (a + step > highest, -1.0)):
+            if rows.any():
+                one, two = a + towards * step, a + 2 * towards * step
+                slopes[rows] = towards * (4 * at(one, rows) - at(two, rows) - 3 * here[rows]) / (2 * step)
+        return where, here, slopes
+
+    def _reached(self, changed: set[str]) -> tuple[npt.NDArray[np.intp], Any]:
+        terms = [term for term in self._spec.terms if self._reads[term] & changed]
+        where = [index for term in terms for index in self._spec.term_indices[term]]
+        return np.asarray(where, dtype=np.intp), self._spec.subset(terms) if terms else None
+
+    def _evaluate(self, spec: Any, frame: pd.DataFrame) -> Array:
+        if spec is None:
+            return np.empty((len(frame), 0))
+        try:
+            made = spec.get_model_matrix(frame, context=self._context, na_action="ignore", output="numpy")
+        except Exception as error:
+            raise self._out_of_reach(frame, error) from error
+        values = np.asarray(made, dtype=float)
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise EstimandError(
+                f"The formula is not finite at {int(bad.any(axis=1).sum())} counterfactual rows (the logarithm of a treatment "
+                "moved below zero?). Use a smaller shift or another transformation."
+            )
+        return values
+
+    def _out_of_reach(self, frame: pd.DataFrame, error: Exception) -> EstimandError:
+        for name in sorted(self.used):
+            column = self._data[name]
+            if column.dtype != np.float64:
+                continue
+            outside = int(((frame[name] < column.min()) | (frame[name] > column.max())).sum())
+            if outside:
+                return EstimandError(
+                    f"{outside} counterfactual rows have `{name}` outside the range of the data [{column.min():g}, "
+                    f"{column.max():g}], where a spline such as bs() is not defined. Use cr() or cs() (natural splines, which "
+                    "extend in a straight line), a polynomial, or a smaller shift."
+                )
+        return EstimandError(f"The formula cannot be evaluated at counterfactual rows: {_plain(error)}")
+
+
+def evaluate_term(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str) -> pd.Series:
+    """One column from a formula's expression, such as ``log(y)``."""
+    if text.strip("`") in data.columns:
+        return data[text.strip("`")]
+    try:
+        made = formulaic.Formula(f"0 + {{{text.strip('{}')}}}").get_model_matrix(
+            data, context=context, na_action="ignore"
+        )
+    except Exception as error:
+        raise DataError(f"The {what} {text!r} cannot be computed: {_plain(error)}") from error
+    if made.shape[1] != 1:
+        raise DataError(f"The {what} {text!r} gives {made.shape[1]} columns; wanted one.")
+    column = pd.Series(np.asarray(made, dtype=float)[:, 0], index=data.index, name=text)
+    bad = int((~np.isfinite(column)).sum())
+    if bad:
+        raise DataError(
+            f"The {what} {text!r} is not finite on {bad} rows (the logarithm of zero?). Change it or drop those rows."
+        )
+    return column
+
+
+def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
+    if isinstance(like.dtype, pd.CategoricalDtype):
+        if column.dtype == like.dtype:
+            return column
+        made = pd.Series(pd.Categorical(column.astype(object), dtype=like.dtype), index=like.index, name=like.name)
+        if made.isna().any():
+            unseen = sorted({str(value) for value in column.astype(object)[made.isna().to_numpy()]})
+            raise EstimandError(
+                f"A reading of mu sets `{like.name}` to {listing(unseen)}, a level never seen in the data. Its levels are "
+                f"{listing(like.cat.categories)}."
+            )
+        return made
+    values = column.to_numpy(dtype=float)
+    if not np.isfinite(values).all():
+        raise EstimandError(f"A reading of mu sets `{like.name}` to a missing or infinite value; wanted numbers.")
+    return pd.Series(values, index=like.index, name=like.name)
+
+
+def _same(left: pd.Series, right: pd.Series) -> bool:
+    if isinstance(right.dtype, pd.CategoricalDtype):
+        return bool(np.array_equal(left.cat.codes, right.cat.codes))
+    return bool(np.array_equal(left.to_numpy(), right.to_numpy()))
+
+
+def _plain(error: Exception) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().split("\n")[0]

@@ -1,0 +1,331 @@
+r"""Formula + estimand + data -> :class:`Design`: the arrays that learners and estimators see.
+
+Symbols: ``y`` outcome, ``z`` the formula's columns, ``moment`` m, ``anchor`` the paper's beta with its moment m(beta),
+``weights`` sampling times frequency weights. Rows are those without missing values, in the user's order. A fold is a set of
+row numbers into one shared base; ``take`` copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.columns import Columns, evaluate_term
+from riesz.errors import DataError, EstimandError
+from riesz.estimands import Component, Estimand, Sample
+from riesz.estimands.custom import automatic_anchor
+from riesz.estimands.linear_form import LinearForm, Mu
+from riesz.estimands.treatment import Treatment, Wanted, describe_treatment
+from riesz.formula import Formula
+from riesz.moment import Array, Moment, Points, Rows
+
+BLOCK = 16_384  # rows at a time: a block of a few dozen columns stays in the processor's cache
+
+
+@dataclass(frozen=True)
+class Base:
+    """The arrays of the full sample, shared by every fold.
+
+    Attributes
+    ----------
+    y : ndarray, shape (n,)
+    z : ndarray, shape (n, p)
+    names : tuple of str, length p
+    moment : Moment
+    anchor : ndarray, shape (K, n)
+        beta at the observed rows.
+    anchor_moment : ndarray, shape (K, n)
+        m(beta), row by row.
+    weights : ndarray, shape (n,)
+        Sampling weight times frequency weight.
+    groups : ndarray of int, shape (n,), or None
+        Rows that a leave-one-out must leave out together.
+    family : {"gaussian", "binomial"}
+    bounds : tuple of float or None
+        Known limits of the outcome.
+    """
+
+    y: Array
+    z: Array
+    names: tuple[str, ...]
+    moment: Moment
+    anchor: Array
+    anchor_moment: Array
+    weights: Array
+    groups: npt.NDArray[np.intp] | None
+    family: str
+    bounds: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Design:
+    """Some rows of a base: what a learner is fitted on, or predicts for."""
+
+    base: Base
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.base.y) if isinstance(self.rows, slice) else len(self.rows)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Design:
+        """The design of some of the full sample's rows."""
+        return replace(self, rows=rows)
+
+    @property
+    def y(self) -> Array:
+        """Outcome, shape (n,)."""
+        return self.base.y[self.rows]
+
+    @property
+    def weights(self) -> Array:
+        """Weights, shape (n,)."""
+        return self.base.weights[self.rows]
+
+    @property
+    def groups(self) -> npt.NDArray[np.intp] | None:
+        """Cluster of each row, shape (n,), or None."""
+        return None if self.base.groups is None else self.base.groups[self.rows]
+
+    @property
+    def components(self) -> int:
+        """How many numbers are asked for, K."""
+        return len(self.base.moment.weights)
+
+    def blocks(self) -> Iterator[tuple[slice, Rows]]:
+        """Walk over the rows a block at a time.
+
+        Yields
+        ------
+        slice
+            Where the block stands in this design's own arrays.
+        slice or ndarray of int
+            Where it stands in the base.
+        """
+        for start in range(0, len(self), BLOCK):
+            own = slice(start, min(start + BLOCK, len(self)))
+            yield own, own if isinstance(self.rows, slice) else self.rows[own]
+
+    def mean(self, values: Array) -> Array:
+        """Weighted mean over the last axis."""
+        weights = self.weights
+        return np.asarray(values @ weights / weights.sum())
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A design with what is needed to talk about it.
+
+    Attributes
+    ----------
+    design : Design
+        The full sample.
+    components : tuple of Component
+    treatment : Treatment
+    data : pandas.DataFrame
+        The rows in use.
+    """
+
+    design: Design
+    components: tuple[Component, ...]
+    treatment: Treatment
+    data: pd.DataFrame
+
+
+def build(
+    formula: Formula,
+    estimands: Sequence[Estimand],
+    data: pd.DataFrame,
+    kept: npt.NDArray[np.intp],
+    total: int,
+    weights: Array,
+    groups: npt.NDArray[np.intp] | None,
+    family: str,
+    bounds: tuple[float, float] | None,
+    context: Mapping[str, Any],
+) -> Blueprint:
+    """Make the arrays of a problem; everything that can be wrong with it is raised here, before any fitting.
+
+    Parameters
+    ----------
+    formula : Formula
+    estimands : sequence of Estimand
+        Fitted together; their components stand side by side.
+    data : pandas.DataFrame
+        The rows in use, normalised by ``frame.py``, with a fresh index.
+    kept : ndarray of int, shape (n,)
+        Where those rows stand in the user's table.
+    total : int
+        Rows of the user's table.
+    weights : ndarray, shape (n,)
+    groups : ndarray of int, shape (n,), or None
+    family : {"gaussian", "binomial"}
+    bounds : tuple of float or None
+    context : mapping
+        The caller's variables.
+
+    Returns
+    -------
+    Blueprint
+    """
+    if formula.treatment_expression is not None:
+        made = evaluate_term(formula.treatment_expression, data, context, "treatment")
+        data = data.assign(**{formula.treatment: made})
+    treatment, column = describe_treatment(
+        data[formula.treatment], formula.reference, _wanted(estimands, data[formula.treatment]), estimands[0].verb
+    )
+    data = data.assign(**{formula.treatment: column})
+    y = _outcome(formula, data, family, bounds, context)
+    sample = Sample(data, treatment, kept, total, context)
+    components = _bind(estimands, sample)
+    columns = Columns(formula.rhs, data, context)
+    forms = [component.moment(Mu(), data) for component in components]
+    moment = _moment(forms, components, columns, data)
+    anchors = [
+        automatic_anchor(form, sample, formula.covariates) if component.anchor is None else component.anchor
+        for form, component in zip(forms, components, strict=True)
+    ]
+    evaluated = [
+        _anchor(anchor, form, component.name, data)
+        for anchor, form, component in zip(anchors, forms, components, strict=True)
+    ]
+    base = Base(
+        y=y,
+        z=columns.matrix,
+        names=columns.names,
+        moment=moment,
+        anchor=np.stack([value for value, _ in evaluated]),
+        anchor_moment=np.stack([value for _, value in evaluated]),
+        weights=weights,
+        groups=groups,
+        family=family,
+        bounds=bounds,
+    )
+    return Blueprint(Design(base, slice(None)), components, treatment, data)
+
+
+def _wanted(estimands: Sequence[Estimand], column: pd.Series) -> Wanted:
+    wanted: set[Wanted] = {estimand.wanted(column) for estimand in estimands}
+    if {"arms", "number"} <= wanted:
+        verbs = ", ".join(estimand.verb for estimand in estimands)
+        raise EstimandError(
+            f"The estimands {verbs} want a treatment with arms and a continuous one at once. Fit them apart."
+        )
+    return next(iter(wanted - {"any"}), "any")
+
+
+def _outcome(
+    formula: Formula, data: pd.DataFrame, family: str, bounds: tuple[float, float] | None, context: Mapping[str, Any]
+) -> Array:
+    column = evaluate_term(formula.outcome, data, context, "outcome")
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        levels = list(column.cat.categories)
+        if family != "binomial" or len(levels) != 2:
+            raise DataError(
+                f"The outcome `{formula.outcome}` holds labels ({len(levels)} of them); wanted numbers. Two labels work with "
+                "family='binomial', the second counting as 1."
+            )
+        column = (column == levels[1]).astype(float)
+    y: Array = np.asarray(column, dtype=float)
+    if np.ptp(y) == 0:
+        raise DataError(
+            f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); there is no effect to find."
+        )
+    lowest, highest = (0.0, 1.0) if family == "binomial" else bounds or (-np.inf, np.inf)
+    if y.min() < lowest or y.max() > highest:
+        said = "family='binomial' wants values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
+        raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {said}.")
+    return y
+
+
+def _bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
+    components = tuple(component for estimand in estimands for component in estimand.components(sample))
+    names = [component.name for component in components]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise EstimandError(
+            f"Two estimands are called {twice[0]!r}. Leave one out, or give custom moments a name of their own "
+            "(riesz.CustomMoment(..., name='...'))."
+        )
+    return components
+
+
+def _moment(
+    forms: Sequence[LinearForm], components: Sequence[Component], columns: Columns, data: pd.DataFrame
+) -> Moment:
+    """Stack the readings of all components, each distinct one once."""
+    points: list[Points] = []
+    keys: list[tuple[str | None, Mapping[str, pd.Series]]] = []
+    weights: list[dict[int, Array]] = []
+    for form in forms:
+        own: dict[int, Array] = {}
+        for reading in form.readings:
+            changes = columns.changed(reading.frame)
+            index = _known(keys, reading.wrt, changes)
+            if index is None:
+                index = len(keys)
+                keys.append((reading.wrt, changes))
+                points.append(_points(columns, changes, reading.wrt))
+            own[index] = own.get(index, 0.0) + reading.weight
+        weights.append(own)
+    n = len(data)
+    stacked = np.zeros((len(forms), len(points), n))
+    for c, own in enumerate(weights):
+        for index, weight in own.items():
+            stacked[c, index] = weight
+    if not np.isfinite(stacked).all():
+        raise EstimandError(
+            "The moment multiplies a reading of mu by a missing or infinite value; wanted finite weights."
+        )
+    normalizer = np.stack([np.asarray(component.normalizer(data), dtype=float) for component in components])
+    for component, mean in zip(components, normalizer.mean(axis=1), strict=True):
+        if mean == 0:
+            raise EstimandError(f"The normalizer of {component.name} is zero on average: no row belongs to its group.")
+    return Moment(tuple(points), stacked, normalizer)
+
+
+def _known(
+    keys: Sequence[tuple[str | None, Mapping[str, pd.Series]]], wrt: str | None, changes: Mapping[str, pd.Series]
+) -> int | None:
+    for index, (known_wrt, known) in enumerate(keys):
+        if known_wrt == wrt and known.keys() == changes.keys() and all(known[k].equals(changes[k]) for k in known):
+            return index
+    return None
+
+
+def _points(columns: Columns, changes: Mapping[str, pd.Series], wrt: str | None) -> Points:
+    if wrt is None:
+        return Points(*columns.at(changes), None)
+    return Points(*columns.tangent(changes, wrt))
+
+
+def _anchor(
+    anchor: Callable[[pd.DataFrame], Any], form: LinearForm, name: str, data: pd.DataFrame
+) -> tuple[Array, Array]:
+    """Beta and m(beta) on every row, with h_n(beta) told from zero."""
+
+    def beta(frame: pd.DataFrame) -> Array:
+        value = np.asarray(anchor(frame), dtype=float)
+        if value.ndim > 1 or (value.ndim == 1 and len(value) != len(data)):
+            raise EstimandError(
+                f"The anchor of {name} has shape {value.shape}; wanted one value for each of {len(data)} rows."
+            )
+        return np.broadcast_to(value, len(data))
+
+    observed, moment = beta(data), form.apply(beta)
+    if not (np.isfinite(observed).all() and np.isfinite(moment).all()):
+        raise EstimandError(
+            f"The anchor of {name} is missing or infinite on some rows; wanted a finite known function."
+        )
+    h, spread = float(moment.mean()), float(moment.std(ddof=1)) / np.sqrt(len(data))
+    scale = float(np.abs(moment).mean())
+    if scale == 0 or abs(h) < max(2 * spread, 1e-12 * scale):
+        raise EstimandError(
+            f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which cannot be told from "
+            "zero. Pass another anchor: a known function of treatment and covariates whose moment is clearly not zero."
+        )
+    return observed, moment

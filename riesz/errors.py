@@ -1,0 +1,58 @@
+"""What riesz raises: one root, and a child for each door a user may knock on.
+
+Every message says what was got, what was wanted and what to do. Children of :class:`RieszError` that report
+a bad argument are also :class:`ValueError`, which is what Python users catch.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RieszError(Exception):
+    """Root of everything riesz raises on purpose.
+
+    Examples
+    --------
+    >>> import pandas as pd, riesz
+    >>> data = pd.DataFrame({"y": [1.0, 2.0, 3.0], "a": [0, 1, 0]})
+    >>> try:
+    ...     riesz.ate("y ~ a", data)
+    ... except riesz.RieszError as error:
+    ...     print(type(error).__name__)
+    FormulaError
+    """
+
+
+class FormulaError(RieszError, ValueError):
+    """The formula cannot be read, or names something that is not in the data."""
+
+
+class DataError(RieszError, ValueError):
+    """The data, weights or clusters cannot be used as they are."""
+
+
+class EstimandError(RieszError, ValueError):
+    """The question cannot be asked of this treatment, or is not linear in mu."""
+
+
+class LearnerError(RieszError, ValueError):
+    """The learner cannot be fitted with these settings on this design."""
+
+
+class RieszWarning(UserWarning):
+    """Something a careful reader would want to know, though the fit goes on."""
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """A hint such as ``" Did you mean `age`?"``, or nothing when no candidate is close."""
+    match = difflib.get_close_matches(name, list(candidates), n=1)
+    return f" Did you mean `{match[0]}`?" if match else ""
+
+
+def listing(names: Iterable[object], most: int = 8) -> str:
+    """Names in back-ticks, shortened when there are many."""
+    quoted = [f"`{name}`" for name in names]
+    rest = len(quoted) - most
+    return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")

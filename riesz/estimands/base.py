@@ -1,0 +1,141 @@
+"""The contract of an estimand: psi = E[m(mu, W)] / E[normalizer(W)].
+
+An :class:`Estimand` holds settings only (a policy, a shift). Bound to a :class:`Sample` it gives one
+:class:`Component` for each number it asks for; a component carries the moment's formula, the anchor (the paper's
+beta, a known function with h(beta) != 0) and the normalizer. Nothing to the right of ``design`` knows more than that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.errors import EstimandError
+from riesz.estimands.expressions import names_in, per_row
+from riesz.estimands.linear_form import Array, LinearForm, Mu
+from riesz.estimands.treatment import Treatment, Wanted
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows an estimand is bound to.
+
+    Attributes
+    ----------
+    data : pandas.DataFrame
+        The rows in use.
+    treatment : Treatment
+    kept : ndarray of int, shape (n,)
+        Where these rows stand in the user's table.
+    total : int
+        Rows of the user's table.
+    context : mapping
+        The caller's variables, for policies written as strings.
+    """
+
+    data: pd.DataFrame
+    treatment: Treatment
+    kept: npt.NDArray[np.intp]
+    total: int
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+    def per_row(self, spec: Any, what: str) -> Array:
+        """One number per row from whatever the user wrote."""
+        return per_row(spec, self.data, self.kept, self.total, self.context, what)
+
+
+def ones(data: pd.DataFrame) -> Array:
+    """The normalizer of a plain mean."""
+    return np.ones(len(data))
+
+
+@dataclass(frozen=True)
+class Component:
+    """One number to estimate.
+
+    Attributes
+    ----------
+    name : str
+        The parameter's name in tables.
+    moment : callable
+        ``(mu, data) -> LinearForm``: the formula of m.
+    anchor : callable or None
+        ``frame -> (n,)``: the paper's beta; None asks for an automatic one.
+    symbol, words : str
+        The estimand in symbols and in words, for the summary.
+    normalizer : callable
+        ``data -> (n,)``; psi = E[m] / E[normalizer].
+    """
+
+    name: str
+    moment: Callable[[Mu, pd.DataFrame], LinearForm]
+    anchor: Callable[[pd.DataFrame], Any] | None
+    symbol: str
+    words: str
+    normalizer: Callable[[pd.DataFrame], Array] = ones
+
+
+class Estimand(ABC):
+    """A question about mu: settings only, no data.
+
+    Subclasses are frozen dataclasses. ``components`` is called once for a fit, on the full sample, before any
+    training; everything that can be wrong with the question is raised there.
+    """
+
+    verb: ClassVar[str]
+
+    @abstractmethod
+    def wanted(self, column: pd.Series) -> Wanted:
+        """Whether the estimand wants arms, a number, or takes either, given the treatment's column."""
+
+    @abstractmethod
+    def components(self, sample: Sample) -> tuple[Component, ...]:
+        """Bind the estimand to the rows in use."""
+
+    @abstractmethod
+    def specifications(self) -> Sequence[Any]:
+        """What the user wrote over the data: strings, callables, arrays, numbers; empty when there is nothing."""
+
+    def columns(self, available: Sequence[str]) -> set[str]:
+        """The columns that the user's strings read. A string that is no expression (a level) reads none."""
+        found: set[str] = set()
+        for text in filter(lambda spec: isinstance(spec, str), self.specifications()):
+            try:
+                found |= names_in(text, self.verb)
+            except EstimandError:
+                continue  # `components` judges it, and says what is wrong
+        return found & set(available)
+
+    @property
+    def reads_everything(self) -> bool:
+        """Whether a callable may look at any column."""
+        return any(callable(spec) for spec in self.specifications())
+
+
+def arm_name(stem: str, level: Any, treatment: Treatment) -> str:
+    """``ATE`` for two arms, ``ATE_high`` for the arm `high` of several."""
+    if treatment.is_binary:
+        return stem
+    return f"{stem}_{show(level)}"
+
+
+def show(value: Any) -> str:
+    """A level or a number as a user would write it: 1.0 reads 1."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+def need_binary(treatment: Treatment, verb: str) -> None:
+    """Refuse more than two arms."""
+    if not treatment.is_binary:
+        raise EstimandError(
+            f"Treatment `{treatment.name}` has {len(treatment.levels)} arms; `{verb}` wants two. Use `riesz.mean` with "
+            "`at=` for the mean under each arm, or keep two arms."
+        )

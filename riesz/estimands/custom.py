@@ -1,0 +1,130 @@
+r"""Moments that users write, and the anchor that is chosen for them.
+
+The automatic anchor is, among linear combinations :math:`\beta = d(z)'\gamma` of a small dictionary of functions
+of the treatment and the covariates, the one that maximises :math:`h_n(\beta)^2 / \|\beta\|_n^2`. Its
+solution :math:`\gamma = E_n[d d']^{-1} h_n(d)` is the closed-form linear Riesz regression on the dictionary, so the anchor is
+as well aligned with the Riesz representer as the dictionary allows. It is chosen once, on the full sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from riesz.errors import EstimandError
+from riesz.estimands.base import Component, Estimand, Sample, ones
+from riesz.estimands.linear_form import Array, LinearForm, Mu
+from riesz.estimands.treatment import Wanted
+
+MOST_DICTIONARY_COVARIATES = 10
+
+
+@dataclass(frozen=True)
+class CustomMoment(Estimand):
+    """Any moment that is linear in mu, written as a function of the symbol and the data.
+
+    Parameters
+    ----------
+    moment : callable
+        ``(mu, data) -> linear form``. ``mu(frame)`` reads the value of mu at the rows of a frame with as many rows as
+        ``data``; ``mu.derivative(frame, wrt="a")`` its derivative. Readings may be added, subtracted and
+        multiplied by numbers or columns.
+    anchor : callable, optional
+        ``frame -> one value a row``: a known function with a non-zero moment. Chosen automatically when missing.
+    name : str
+        The parameter's name in tables.
+    normalizer : callable, optional
+        ``data -> one value a row``; the estimand is then E[moment] / E[normalizer].
+
+    Examples
+    --------
+    The average effect where x1 is positive:
+
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> effect = riesz.CustomMoment(
+    ...     lambda mu, data: (data["x1"] > 0) * (mu(data.assign(a=1)) - mu(data.assign(a=0))),
+    ...     normalizer=lambda data: data["x1"] > 0,
+    ...     name="effect_high_x1",
+    ... )
+    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=effect).params.index.tolist()
+    ['effect_high_x1']
+    """
+
+    moment: Callable[[Mu, pd.DataFrame], LinearForm]
+    anchor: Callable[[pd.DataFrame], Any] | None = None
+    name: str = "psi"
+    normalizer: Callable[[pd.DataFrame], Any] | None = None
+    verb: ClassVar[str] = "estimate"
+
+    def wanted(self, column: pd.Series) -> Wanted:
+        return "any"
+
+    def specifications(self) -> Sequence[Any]:
+        return (self.moment,)
+
+    def components(self, sample: Sample) -> tuple[Component, ...]:
+        normalizer = ones if self.normalizer is None else self.normalizer
+        return (
+            Component(
+                name=self.name,
+                moment=self._written,
+                anchor=self.anchor,
+                normalizer=lambda data: np.asarray(normalizer(data), dtype=float),
+                symbol="E[m(mu, W)]" if self.normalizer is None else "E[m(mu, W)] / E[normalizer]",
+                words="Custom moment",
+            ),
+        )
+
+    def _written(self, mu: Mu, data: pd.DataFrame) -> LinearForm:
+        form = self.moment(mu, data)
+        if not isinstance(form, LinearForm):
+            raise EstimandError(
+                f"The custom moment returned a {type(form).__name__}; wanted a linear form such as "
+                "mu(data.assign(a=1)) - mu(data.assign(a=0)). Return it without calling .mean() or similar."
+            )
+        return form
+
+
+def automatic_anchor(form: LinearForm, sample: Sample, covariates: Sequence[str]) -> Callable[[pd.DataFrame], Array]:
+    """Choose an anchor for a moment (see the module's text).
+
+    Parameters
+    ----------
+    form : LinearForm
+        The moment on the full sample.
+    sample : Sample
+    covariates : sequence of str
+        The formula's covariates; the first few numeric ones enter the dictionary.
+
+    Returns
+    -------
+    callable
+        ``frame -> (n,)``.
+    """
+    treatment, data = sample.treatment, sample.data
+    numeric = [name for name in covariates if data[name].dtype != "category" and data[name].nunique() > 1]
+    numeric = numeric[: min(MOST_DICTIONARY_COVARIATES, len(data) // 40)]
+    centre, spread = data[numeric].mean(), data[numeric].std()
+    if not treatment.levels:
+        mean, sd = float(treatment.values(data).mean()), float(treatment.values(data).std())
+
+    def dictionary(frame: pd.DataFrame) -> Array:
+        constant = np.ones((len(frame), 1))
+        if treatment.levels:
+            arms = np.column_stack([treatment.indicator(frame, level) for level in treatment.levels[1:]])
+        else:
+            a = (treatment.values(frame) - mean) / sd
+            arms = np.column_stack([a, a**2])
+        x = ((frame[numeric] - centre) / spread).to_numpy(dtype=float)
+        crossed = (arms[:, :, None] * x[:, None, :]).reshape(len(frame), -1)
+        return np.hstack([constant, arms, x, crossed])
+
+    d = dictionary(data)
+    gram = d.T @ d / len(d) + 1e-3 * np.eye(d.shape[1])  # a little ridge: the dictionary may be collinear
+    gamma = np.linalg.solve(gram, form.apply(dictionary).mean(axis=0))
+    return lambda frame: dictionary(frame) @ gamma

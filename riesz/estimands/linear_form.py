@@ -1,0 +1,203 @@
+r"""The symbol ``mu`` and the linear forms that calling it writes down.
+
+``mu(frame)`` does not evaluate anything: it records a :class:`Reading`. Readings add, subtract and scale by
+per-row numbers, so an estimand is its own formula, written once on whole frames::
+
+    mu(data.assign(a=1)) - mu(data.assign(a=0))
+
+Whatever is not linear in ``mu`` is refused while the formula is being written, before any fitting.
+
+Symbols: a linear form is :math:`m(f)_i = \sum_k w_{ki} f(\text{frame}_k)_i`, with a derivative of ``f`` in place
+of its value where the reading says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.errors import EstimandError
+
+Array = npt.NDArray[np.float64]
+FrameFunction = Callable[[pd.DataFrame], Any]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One evaluation of mu inside a moment.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        The rows at which mu is read; one for each observed row.
+    wrt : str or None
+        None reads the value of mu; a column name reads its derivative along that column.
+    weight : ndarray, shape (n,)
+        What the reading is multiplied by, row by row.
+    """
+
+    frame: pd.DataFrame
+    wrt: str | None
+    weight: Array
+
+
+def _refuse(what: str) -> EstimandError:
+    return EstimandError(
+        f"A moment must be linear in mu, but this one {what}. Allowed: adding and subtracting readings such as "
+        "mu(data.assign(a=1)), and multiplying them by numbers or by columns of the data."
+    )
+
+
+class LinearForm:
+    """A sum of weighted readings; what a moment returns.
+
+    Supports ``+``, ``-``, multiplication and division by numbers, arrays and Series of one value a row.
+    """
+
+    __pandas_priority__: Final = 5000  # so that Series * form asks the form, not the Series
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, readings: tuple[Reading, ...]) -> None:
+        self.readings = readings
+
+    def __len__(self) -> int:
+        return len(self.readings)
+
+    def __add__(self, other: object) -> LinearForm:
+        if isinstance(other, LinearForm):
+            return LinearForm(self.readings + other.readings)
+        if np.isscalar(other) and other == 0:  # the start value of sum()
+            return self
+        raise _refuse("adds something that is not a reading of mu (an affine term)")
+
+    __radd__ = __add__
+
+    def __neg__(self) -> LinearForm:
+        return self * -1.0
+
+    def __sub__(self, other: object) -> LinearForm:
+        return self + (-other if isinstance(other, LinearForm) else other)
+
+    def __rsub__(self, other: object) -> LinearForm:
+        return -self + other
+
+    def __mul__(self, other: Any) -> LinearForm:
+        if isinstance(other, LinearForm):
+            raise _refuse("multiplies two readings")
+        n = len(self.readings[0].weight)
+        weight = np.asarray(other, dtype=float)
+        if weight.ndim > 1 or (weight.ndim == 1 and len(weight) != n):
+            raise EstimandError(
+                f"A moment was multiplied by an array of shape {weight.shape}; wanted a number or one value for "
+                f"each of the {n} rows. Build weights from the `data` the moment is given."
+            )
+        return LinearForm(tuple(Reading(r.frame, r.wrt, r.weight * weight) for r in self.readings))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> LinearForm:
+        if isinstance(other, LinearForm):
+            raise _refuse("divides by a reading")
+        return self * (1.0 / np.asarray(other, dtype=float))
+
+    def __rtruediv__(self, other: object) -> LinearForm:
+        raise _refuse("divides by a reading")
+
+    def __pow__(self, other: object) -> LinearForm:
+        raise _refuse("raises a reading to a power")
+
+    def __abs__(self) -> LinearForm:
+        raise _refuse("takes an absolute value")
+
+    def __float__(self) -> float:
+        raise _refuse("turns a reading into a number")
+
+    def __bool__(self) -> bool:
+        raise _refuse("branches on a reading")
+
+    def _compare(self, other: object) -> bool:
+        raise _refuse("compares a reading with something")
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compare
+    __eq__ = __ne__ = _compare
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> LinearForm:
+        """``array * form`` asks numpy first; route the linear operations back and refuse the rest."""
+        if method == "__call__" and ufunc is np.multiply:
+            left, right = inputs
+            return self.__mul__(left if right is self else right)
+        if method == "__call__" and ufunc is np.negative:
+            return -self
+        if method == "__call__" and ufunc in (np.add, np.subtract):
+            return self.__add__(inputs[0])  # an array plus a form: affine, refused with the reason
+        raise _refuse(f"applies {ufunc.__name__}() to a reading")
+
+    def apply(self, function: FrameFunction) -> Array:
+        """Evaluate the form at a known function of a frame.
+
+        Derivatives are central differences in float64: meant for smooth known functions (anchors, the true mu of
+        a simulation), not for learned ones.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a frame, returns one value (or one row of values) for each of its rows.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, d)
+        """
+        total: Any = 0.0
+        for reading in self.readings:
+            value = np.asarray(_read(reading, function), dtype=float)
+            total = total + (reading.weight * value.T).T
+        return np.asarray(total, dtype=float)
+
+
+def _read(reading: Reading, function: FrameFunction) -> Any:
+    if reading.wrt is None:
+        return function(reading.frame)
+    at = reading.frame[reading.wrt].to_numpy(dtype=float)
+    step = 1e-5 * max(float(np.ptp(at)), 1e-300)
+    above, below = at + step, at - step
+    rise = np.asarray(function(reading.frame.assign(**{reading.wrt: above})), dtype=float) - np.asarray(
+        function(reading.frame.assign(**{reading.wrt: below})), dtype=float
+    )
+    return (rise.T / (above - below)).T
+
+
+class Mu:
+    """The symbol mu: call it on a frame to read its value there.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from riesz.estimands.linear_form import Mu
+    >>> mu, data = Mu(), pd.DataFrame({"a": [0, 1], "x": [2.0, 3.0]})
+    >>> form = data["x"] * (mu(data.assign(a=1)) - mu(data.assign(a=0)))
+    >>> form.apply(lambda frame: 10 * frame["a"])
+    array([20., 30.])
+    """
+
+    def __call__(self, frame: pd.DataFrame) -> LinearForm:
+        """Read mu at the rows of a frame."""
+        return LinearForm((Reading(_checked(frame), None, np.ones(len(frame))),))
+
+    def derivative(self, frame: pd.DataFrame, wrt: str) -> LinearForm:
+        """Read the derivative of mu along the column ``wrt`` at the rows of a frame."""
+        if wrt not in _checked(frame).columns:
+            raise EstimandError(f"mu.derivative(..., wrt={wrt!r}): the frame has no column `{wrt}`.")
+        return LinearForm((Reading(frame, wrt, np.ones(len(frame))),))
+
+
+def _checked(frame: object) -> pd.DataFrame:
+    if not isinstance(frame, pd.DataFrame):
+        raise EstimandError(
+            f"mu was called on a {type(frame).__name__}; wanted a frame, for example mu(data.assign(a=1))."
+        )
+    return frame

@@ -1,0 +1,185 @@
+"""Estimands that move the treatment: shifts, and the mean outcome at a level or under a modified policy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from riesz.errors import EstimandError, RieszWarning, listing
+from riesz.estimands.base import Component, Estimand, Sample, ones, show
+from riesz.estimands.linear_form import Array
+from riesz.estimands.treatment import MOST_NUMERIC_ARMS, Treatment, Wanted
+
+
+@dataclass(frozen=True)
+class Shift(Estimand):
+    r"""The effect of moving everyone's continuous treatment by delta.
+
+    .. math:: \psi = E[\mu(A + \delta, X) - \mu(A, X)], \qquad \beta = a, \quad h(\beta) = E[\delta].
+
+    Parameters
+    ----------
+    delta : float, list of float, str, callable or array_like
+        A number; a list of numbers for several components; or one value per row.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
+    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.Shift([0.1, 0.2])).params.index.tolist()
+    ['shift_0.1', 'shift_0.2']
+    """
+
+    delta: Any
+    verb: ClassVar[str] = "shift"
+
+    def wanted(self, column: pd.Series) -> Wanted:
+        return "number"
+
+    def specifications(self) -> Sequence[Any]:
+        return _several(self.delta)
+
+    def components(self, sample: Sample) -> tuple[Component, ...]:
+        deltas = _several(self.delta)
+        if not deltas:
+            raise EstimandError("delta is an empty list; wanted at least one number.")
+        return tuple(self._component(sample, delta, len(deltas) > 1) for delta in deltas)
+
+    def _component(self, sample: Sample, spec: Any, one_of_many: bool) -> Component:
+        treatment = sample.treatment
+        delta = sample.per_row(spec, "delta")
+        if not delta.any():
+            raise EstimandError("delta=0 moves no one, so the effect is zero by definition; wanted a non-zero shift.")
+        size = _label(spec)
+        return Component(
+            name=f"shift_{size}" if one_of_many else "shift",
+            moment=lambda mu, data: mu(treatment.set(data, treatment.values(data) + delta)) - mu(data),
+            anchor=treatment.values,
+            symbol=f"E[mu({treatment.name} + {size}, X) - mu({treatment.name}, X)]",
+            words=f"Effect of moving {treatment.name} by {size}",
+        )
+
+
+@dataclass(frozen=True)
+class Mean(Estimand):
+    r"""The mean outcome when the treatment is set to a level, or moved by a modified treatment policy.
+
+    .. math:: \psi = E[\mu(d(A, X), X)], \qquad \beta = 1\{A = \text{level}\} \text{ or } 1, \quad h(\beta) = 1.
+
+    Parameters
+    ----------
+    at : object
+        A level, a list of levels (one component each), or an expression such as ``"where(a > 80, a - 15, a)"``, a
+        callable on the frame or an array with the new treatment of each row.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.Mean([0, 1])).params.index.tolist()
+    ['mean_0', 'mean_1']
+    """
+
+    at: Any
+    verb: ClassVar[str] = "mean"
+
+    def wanted(self, column: pd.Series) -> Wanted:
+        levels = [spec for spec in _several(self.at) if self._is_level(spec, column)]
+        constant = [spec for spec in levels if isinstance(spec, (int, float))]
+        if constant and column.dtype != "category" and column.nunique() > MOST_NUMERIC_ARMS:
+            raise EstimandError(
+                f"at={constant[0]!r} fixes the continuous treatment `{column.name}` ({column.nunique()} distinct values) at a "
+                "single value. That mean has no Riesz representer (no row has that exact treatment), so it cannot be "
+                "estimated at the usual rate. Ask for `riesz.shift`, `riesz.ade`, or a policy that moves the treatment, "
+                f'such as at="where({column.name} > c, {column.name} - 1, {column.name})".'
+            )
+        return "arms" if levels else "any"
+
+    def specifications(self) -> Sequence[Any]:
+        return _several(self.at)
+
+    def components(self, sample: Sample) -> tuple[Component, ...]:
+        specs = _several(self.at)
+        if not specs:
+            raise EstimandError("at is an empty list; wanted at least one level or policy.")
+        return tuple(self._component(sample, spec, len(specs) > 1) for spec in specs)
+
+    @staticmethod
+    def _is_level(spec: Any, column: pd.Series) -> bool:
+        if isinstance(spec, str):
+            return column.dtype == "category" and (
+                spec in set(map(str, column.cat.categories)) or not _is_expression(spec, str(column.name))
+            )
+        return isinstance(spec, (bool, int, float, np.number, np.bool_))
+
+    def _component(self, sample: Sample, spec: Any, one_of_many: bool) -> Component:
+        treatment, data = sample.treatment, sample.data
+        if self._is_level(spec, data[treatment.name]):
+            level = treatment.find(spec, "at")
+            return Component(
+                name=f"mean_{show(level)}" if one_of_many else "mean",
+                moment=lambda mu, data: mu(treatment.set(data, level)),
+                anchor=lambda data: treatment.indicator(data, level),
+                symbol=f"E[mu({show(level)}, X)]",
+                words=f"Mean outcome with {treatment.name} set to {show(level)}",
+            )
+        if treatment.categorical:
+            raise EstimandError(
+                f"at={_label(spec)!r}: a policy that computes the treatment wants a number, but `{treatment.name}` holds "
+                f"labels ({listing(treatment.levels, 4)}). Give a level or a list of levels."
+            )
+        moved = sample.per_row(spec, "at")
+        _check_moved(moved, treatment, data)
+        label = _label(spec)
+        return Component(
+            name=f"mean_{label}" if one_of_many else "mean",
+            moment=lambda mu, data: mu(treatment.set(data, moved)),
+            anchor=ones,
+            symbol=f"E[mu({label}, X)]",
+            words=f"Mean outcome with {treatment.name} moved to {label}",
+        )
+
+
+def _several(spec: Any) -> tuple[Any, ...]:
+    """Lists and tuples ask for several components; arrays hold one value for each row."""
+    return tuple(spec) if isinstance(spec, (list, tuple)) else (spec,)
+
+
+def _is_expression(text: str, treatment: str) -> bool:
+    return treatment in text or any(mark in text for mark in "()+-*/<>=")
+
+
+def _label(spec: Any) -> str:
+    if isinstance(spec, str):
+        return spec
+    return show(float(spec)) if np.ndim(spec) == 0 and not callable(spec) else "policy"
+
+
+def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None:
+    """Levels never seen are an error; rows piled onto one value of a continuous treatment are a warning."""
+    observed = treatment.values(data)
+    if treatment.levels:
+        unseen = sorted(set(np.unique(moved)) - set(treatment.levels))
+        if unseen:
+            raise EstimandError(
+                f"at moves `{treatment.name}` to {listing(map(show, unseen))}, a level never seen in the data. Its levels are "
+                f"{listing(map(show, treatment.levels))}."
+            )
+        return
+    values, counts = np.unique(moved, return_counts=True)
+    top = int(counts.argmax())
+    before = float(np.mean(observed == values[top]))
+    after = counts[top] / len(moved)
+    if after > 0.05 and after > 2 * before:
+        warnings.warn(
+            f"The policy piles {after:.0%} of the rows onto {treatment.name}={values[top]:g} ({before:.1%} are there in the "
+            "data). At such an atom a continuous treatment has no Riesz representer, and the estimate leans on the "
+            "formula alone. A policy that shifts the treatment instead of capping it avoids this.",
+            RieszWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,179 @@
+"""What kind of variable the treatment is, and how to set it.
+
+In: the treatment's column, and whether the estimand wants arms or a number. Out: a :class:`Treatment`, which
+estimands use to write counterfactual frames (``treatment.set(data, level)``) and anchors
+(``treatment.indicator(data, level)``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from riesz.errors import EstimandError, RieszWarning, listing
+from riesz.estimands.linear_form import Array
+
+Wanted = Literal["arms", "number", "any"]
+
+MOST_NUMERIC_ARMS = 10  # a numeric column with more distinct values than this is not taken for arms
+FEWEST_DISTINCT = 10  # a derivative or shift wants at least this many distinct treatment values
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """The treatment variable.
+
+    Attributes
+    ----------
+    name : str
+        Its column in the frame.
+    levels : tuple
+        Its arms, the reference first; empty when the treatment is a continuous number.
+    categorical : bool
+        Whether the frame's column is categorical (and not a number).
+    """
+
+    name: str
+    levels: tuple[Any, ...]
+    categorical: bool
+
+    @property
+    def reference(self) -> Any:
+        """The arm that the others are compared with."""
+        return self.levels[0]
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there are exactly two arms."""
+        return len(self.levels) == 2
+
+    def values(self, data: pd.DataFrame) -> Array:
+        """The treatment as numbers (continuous treatments and numeric arms)."""
+        return np.asarray(data[self.name], dtype=float)
+
+    def indicator(self, data: pd.DataFrame, level: Any) -> Array:
+        """1{A = level}, shape (n,)."""
+        return np.asarray(data[self.name] == level, dtype=float)
+
+    def set(self, data: pd.DataFrame, level: Any) -> pd.DataFrame:
+        """The frame with every row's treatment set to a level, or to one value for each row."""
+        if not self.categorical:
+            return data.assign(**{self.name: np.broadcast_to(np.asarray(level, dtype=float), len(data))})
+        dtype = data[self.name].dtype
+        values = [level] * len(data) if np.ndim(level) == 0 else list(level)
+        return data.assign(**{self.name: pd.Categorical(values, dtype=dtype)})
+
+    def find(self, level: Any, argument: str) -> Any:
+        """The arm that a user's ``level`` names, or an error that lists the arms there are."""
+        for known in self.levels:
+            if known == level or str(known) == str(level):
+                return known
+        raise EstimandError(
+            f"{argument}={level!r}: treatment `{self.name}` never takes this level. "
+            f"Its levels are {listing(self.levels)}."
+        )
+
+    def describe(self) -> str:
+        """A short text for the summary."""
+        if not self.levels:
+            return f"{self.name} (continuous)"
+        if self.is_binary:
+            return f"{self.name} ({_show(self.levels[1])} vs {_show(self.reference)})"
+        return f"{self.name} ({len(self.levels)} arms, reference {_show(self.reference)})"
+
+
+def _show(level: Any) -> str:
+    """A level as a user wrote it: 1.0 reads 1."""
+    if isinstance(level, float) and level.is_integer():
+        return str(int(level))
+    return str(level)
+
+
+def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: str) -> tuple[Treatment, pd.Series]:
+    """Classify the treatment and give its column the dtype that the formula should see.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        The treatment on the rows that are used; float64 or categorical.
+    reference : object
+        The arm to compare with, from ``treat(a, reference=...)``; None takes the first.
+    wanted : {"arms", "number", "any"}
+        What the estimand asks for.
+    who : str
+        The verb, for messages.
+
+    Returns
+    -------
+    Treatment
+    pandas.Series
+        Numeric for a number or two numeric arms, categorical with the reference first otherwise.
+    """
+    name = str(column.name)
+    categorical = isinstance(column.dtype, pd.CategoricalDtype)
+    distinct = list(column.cat.categories) if categorical else sorted(column.unique().tolist())
+    if len(distinct) < 2:
+        only = _show(distinct[0]) if distinct else "missing"
+        raise EstimandError(
+            f"Treatment `{name}` is constant: every row used has the value {only}. An effect needs at least two "
+            "values; check the filter or the missing rows."
+        )
+    numeric_arms = not categorical and len(distinct) <= MOST_NUMERIC_ARMS
+    if wanted == "number":
+        _check_number(column, categorical, distinct, who)
+        return Treatment(name, (), False), column
+    if wanted == "arms" and not categorical and not numeric_arms:
+        raise EstimandError(
+            f"Treatment `{name}` has {len(distinct)} distinct values; `{who}` wants two, or a few arms. For a "
+            "continuous treatment use `riesz.ade` (average derivative) or `riesz.shift`; if the values are labels, "
+            "make the column categorical."
+        )
+    if not categorical and (wanted == "any" and len(distinct) > 2 and not numeric_arms):
+        return Treatment(name, (), False), column
+    levels = _order(name, distinct, reference)
+    if not categorical and len(levels) == 2:
+        return Treatment(name, levels, False), column
+    if not categorical and wanted == "any":
+        # a few numeric values, and an estimand that may add and subtract: keep the number, know the arms
+        return Treatment(name, levels, False), column
+    ordered = pd.Categorical(column, categories=list(levels))
+    return Treatment(name, levels, True), pd.Series(ordered, index=column.index, name=name)
+
+
+def _order(name: str, distinct: list[Any], reference: Any) -> tuple[Any, ...]:
+    if reference is None:
+        return tuple(distinct)
+    found = Treatment(name, tuple(distinct), True).find(reference, "reference")
+    return (found, *(level for level in distinct if level != found))
+
+
+def _check_number(column: pd.Series, categorical: bool, distinct: list[Any], who: str) -> None:
+    name = column.name
+    if categorical:
+        raise EstimandError(
+            f"Treatment `{name}` holds labels ({listing(distinct, 4)}); `{who}` wants a continuous number. For arms use "
+            "`riesz.ate`."
+        )
+    if len(distinct) == 2:
+        raise EstimandError(
+            f"Treatment `{name}` is binary ({_show(distinct[0])}, {_show(distinct[1])}); `{who}` wants a continuous "
+            "treatment. Use `riesz.ate`."
+        )
+    if len(distinct) < FEWEST_DISTINCT:
+        raise EstimandError(
+            f"Treatment `{name}` has only {len(distinct)} distinct values; `{who}` wants a continuous treatment with at "
+            f"least {FEWEST_DISTINCT}. A few values are arms: use `riesz.ate`, one contrast for each arm."
+        )
+    share = column.value_counts(normalize=True).iloc[:5]
+    if share.sum() > 0.5:
+        warnings.warn(
+            f"Treatment `{name}` is heavily tied: its {len(share)} commonest values carry {share.sum():.0%} of the rows, "
+            f"so its density is lumpy and the estimand of `{who}` leans on the formula's smoothness. Consider "
+            "`riesz.ate` on grouped values.",
+            RieszWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,218 @@
+"""The user's table, whatever made it, as one pandas frame with three kinds of column.
+
+In: pandas, polars (eager or lazy), pyarrow or anything narwhals reads. Out: a pandas frame of the needed columns with
+a fresh index, in which a column is float64, categorical, or left as it is for nobody to use. Missing values are NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.errors import DataError, listing, nearest
+
+
+@dataclass(frozen=True)
+class ClusterLabels:
+    """How rows are clustered: not at all, one way or two ways.
+
+    Attributes
+    ----------
+    names : tuple of str
+    codes : tuple of ndarray of int, each of shape (n,)
+        Cluster of each row, coded 0, 1, ... in the order of the labels.
+    """
+
+    names: tuple[str, ...]
+    codes: tuple[npt.NDArray[np.intp], ...]
+
+    def describe(self) -> str:
+        """A short text for the summary."""
+        parts = [f"{name} ({int(codes.max()) + 1})" for name, codes in zip(self.names, self.codes, strict=True)]
+        return "cluster: " + " and ".join(parts)
+
+
+class Table:
+    """The user's data, of which columns are converted when asked for.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    rows : int
+    """
+
+    def __init__(self, data: Any) -> None:
+        self._native: Any
+        if isinstance(data, pd.DataFrame):
+            self._native, names = data, list(data.columns)
+        else:
+            self._native, names = _read(data)
+        odd = [name for name in names if not isinstance(name, str)]
+        if odd:
+            raise DataError(
+                f"Column names must be text; got {listing(odd)}. Rename them: data.columns = map(str, data.columns)."
+            )
+        twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+        if twice:
+            raise DataError(f"The data have duplicate column names: {listing(twice)}. Rename or drop one of each.")
+        self.columns = tuple(names)
+        self.rows = len(self._native)
+        if self.rows == 0:
+            raise DataError("The data have no rows.")
+
+    def to_pandas(self, columns: Sequence[str]) -> pd.DataFrame:
+        """The named columns, normalised, with a fresh index."""
+        return pd.DataFrame({name: normalise(self._column(name)) for name in columns}, index=range(self.rows))
+
+    def index(self, kept: npt.NDArray[np.intp]) -> pd.Index:
+        """The user's row labels of some rows; their numbers when the table has no labels."""
+        return self._native.index[kept] if isinstance(self._native, pd.DataFrame) else pd.Index(kept)
+
+    def per_row(self, spec: Any, what: str) -> pd.Series:
+        """One value for each row of the table, from a column's name or from an array of the same length."""
+        if isinstance(spec, str):
+            if spec not in self.columns:
+                raise DataError(f"{what}={spec!r} is not a column of the data.{nearest(spec, self.columns)}")
+            return self._column(spec)
+        values = np.asarray(spec)
+        if values.shape != (self.rows,):
+            raise DataError(
+                f"{what} has the wrong length: shape {values.shape}; wanted one value for each of the {self.rows} rows of the data, "
+                "or a column's name."
+            )
+        return pd.Series(values)
+
+    def clusters(self, spec: Any, kept: npt.NDArray[np.intp]) -> ClusterLabels:
+        """Read a ``cluster=`` argument on the rows in use: None, a column's name, two of them, or arrays."""
+        columns = self.cluster_columns(spec)
+        codes = []
+        for name, column in columns.items():
+            used = column.iloc[kept]
+            if used.isna().any():
+                raise DataError(
+                    f"cluster `{name}` is missing on {int(used.isna().sum())} rows in use; give every row a cluster."
+                )
+            made = np.asarray(pd.factorize(used, sort=True)[0], dtype=np.intp)
+            if made.max() == 0:
+                raise DataError(f"cluster `{name}` has a single value; clustered errors want at least two clusters.")
+            codes.append(made)
+        return ClusterLabels(tuple(columns), tuple(codes))
+
+    def cluster_columns(self, spec: Any) -> dict[str, pd.Series]:
+        """The labels of a ``cluster=`` argument on every row of the table, by name."""
+        if spec is None:
+            return {}
+        if isinstance(spec, pd.DataFrame):
+            parts = [spec[name] for name in spec.columns]
+        elif isinstance(spec, (list, tuple)) and (len(spec) <= 2 or set(spec) <= set(self.columns)):
+            parts = list(spec)
+        elif not isinstance(spec, str) and np.ndim(spec) == 2:
+            parts = list(np.asarray(spec).T)
+        else:
+            parts = [spec]
+        if not 1 <= len(parts) <= 2:
+            raise DataError(f"cluster names {len(parts)} ways to cluster; wanted one or two.")
+        given = [part if isinstance(part, str) else getattr(part, "name", None) for part in parts]
+        names = [str(name or f"cluster {number + 1}") for number, name in enumerate(given)]
+        return {name: self.per_row(part, "cluster") for name, part in zip(names, parts, strict=True)}
+
+    def _column(self, name: str) -> pd.Series:
+        if isinstance(self._native, pd.DataFrame):
+            return self._native[name].reset_index(drop=True)
+        column = self._native[name]
+        try:
+            return pd.Series(column.to_pandas(), name=name).reset_index(drop=True)
+        except (ModuleNotFoundError, ImportError):  # polars without pyarrow
+            return pd.Series(column.to_list(), name=name)
+
+
+def _read(data: Any) -> tuple[Any, list[str]]:
+    try:
+        frame = nw.from_native(data)
+    except TypeError:
+        raise DataError(
+            f"data is a {type(data).__name__}; wanted a pandas, polars or pyarrow table. Arrays become one with "
+            "pandas.DataFrame({'y': y, 'a': a, ...})."
+        ) from None
+    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return eager, list(eager.columns)
+
+
+def normalise(column: pd.Series) -> pd.Series:
+    """Numbers and truth values to float64, text to categories; a category keeps its order and loses unused levels."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return column.cat.remove_unused_categories()
+    if dtype == np.float64:
+        return column
+    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
+        return column.astype("Float64").astype("float64") if column.isna().any() else column.astype("float64")
+    if pd.api.types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return column
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind in ("integer", "floating", "mixed-integer-float", "boolean", "decimal"):
+        return pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype("float64")
+    text = column.astype(object).where(column.notna(), np.nan)
+    try:
+        return pd.Series(pd.Categorical(text), index=column.index, name=column.name)
+    except TypeError:
+        return column
+
+
+def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Dates, nested values, infinities and columns that are all labels are errors that say what to do."""
+    for name in columns:
+        column = data[name]
+        if column.dtype == np.float64:
+            infinite = int(np.isinf(column.to_numpy()).sum())
+            if infinite:
+                raise DataError(
+                    f"Column `{name}` has {infinite} infinite values. Set them to missing or drop those rows."
+                )
+        elif isinstance(column.dtype, pd.CategoricalDtype):
+            levels = len(column.cat.categories)
+            if levels > 100 and levels > len(data) / 4:
+                raise DataError(
+                    f"Column `{name}` has {levels} distinct labels in {len(data)} rows, like an identifier; as a factor it would "
+                    f"add a column for each. Leave it out with `. - {name}`."
+                )
+        else:
+            raise DataError(
+                f"Column `{name}` is {column.dtype}; wanted numbers, truth values or labels. Convert it, or leave it out with "
+                f"`. - {name}`."
+            )
+
+
+def drop_missing(data: pd.DataFrame, columns: Sequence[str], na_action: str) -> pd.DataFrame:
+    """Rows with nothing missing in the named columns; the index tells where they stood.
+
+    Parameters
+    ----------
+    data : pandas.DataFrame
+    columns : sequence of str
+        The columns that must not be missing.
+    na_action : {"drop", "raise"}
+    """
+    if na_action not in ("drop", "raise"):
+        raise DataError(f"na_action={na_action!r}: wanted 'drop' or 'raise'.")
+    missing = {name: int(count) for name in columns if (count := data[name].isna().sum())}
+    if not missing:
+        return data
+    worst = sorted(missing, key=lambda name: -missing[name])
+    told = ", ".join(f"`{name}` ({missing[name]})" for name in worst[:6])
+    if na_action == "raise":
+        raise DataError(f"Missing values in {told}, and na_action='raise'. Fill them, or use na_action='drop'.")
+    kept = data[data[list(columns)].notna().all(axis=1)]
+    if kept.empty:
+        raise DataError(
+            f"Every row has a missing value among the columns used: {told} of {len(data)} rows. Leave the emptiest columns out "
+            "of the formula, or fill them."
+        )
+    categorical = [name for name in kept.columns if isinstance(kept[name].dtype, pd.CategoricalDtype)]
+    return kept.assign(**{name: kept[name].cat.remove_unused_categories() for name in categorical})

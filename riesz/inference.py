@@ -1,0 +1,145 @@
+r"""From scores to estimates, influence functions and covariance matrices.
+
+.. math::
+
+    \hat\psi_c = \frac{\sum_i w_i s_{ci}}{\sum_i w_i n_{ci}}, \qquad
+    \phi_{ci} = \frac{s_{ci} - \hat\psi_c\, n_{ci}}{\bar n_c}, \qquad
+    \hat V = \frac{G}{G-1} \sum_g \Big(\sum_{i \in g} \frac{w_i \phi_i}{\sum w}\Big)\Big(\cdot\Big)'
+
+with scores s, normalizer n and weights w. Without clusters every row is a cluster of its own (a row with frequency weight f is f
+of them). Two-way clusters add the two and subtract the variance of their intersection (Cameron, Gelbach and Miller 2011).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.errors import RieszWarning
+from riesz.estimators import Scores
+from riesz.moment import Array
+
+Clusters = tuple[npt.NDArray[np.intp], ...]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How rows count.
+
+    Attributes
+    ----------
+    sampling : ndarray, shape (n,)
+        Inverse probabilities of being sampled; enter variances squared.
+    frequency : ndarray, shape (n,)
+        How many identical rows a row stands for; enter variances once.
+    """
+
+    sampling: Array
+    frequency: Array
+
+    @property
+    def total(self) -> Array:
+        """What enters means, shape (n,)."""
+        return self.sampling * self.frequency
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimates with their influence functions.
+
+    Attributes
+    ----------
+    value : ndarray, shape (K,)
+    influence : ndarray, shape (n, K)
+        Centred influence function of each row.
+    variation : ndarray, shape (n, K)
+        What the variance is made of: the influence function, or its residual part when the sample is the target.
+    """
+
+    value: Array
+    influence: Array
+    variation: Array
+
+
+def estimate(scores: Scores, normalizer: Array, weights: Weights, target: str) -> Estimate:
+    """Solve for psi and its influence function.
+
+    Parameters
+    ----------
+    scores : Scores, shape (K, n)
+    normalizer : ndarray, shape (K, n)
+    weights : Weights
+    target : {"population", "sample"}
+    """
+    share = weights.total / weights.total.sum()
+    mean = normalizer @ share
+    value = (scores.values @ share) / mean
+    influence = ((scores.values - value[:, None] * normalizer) / mean[:, None]).T
+    variation = influence if target == "population" else (scores.residuals / mean[:, None]).T
+    return Estimate(value, influence, variation)
+
+
+def covariance(variation: Array, weights: Weights, clusters: Clusters) -> Array:
+    """Covariance matrix of the estimates, shape (K, K).
+
+    Parameters
+    ----------
+    variation : ndarray, shape (n, K)
+    weights : Weights
+    clusters : tuple of ndarray of int
+        None, one or two labellings of the rows, each coded 0, 1, ...
+    """
+    pulls = variation * (weights.sampling / weights.total.sum())[:, None]
+    if not clusters:
+        count = float(weights.frequency.sum())
+        return np.asarray(count / (count - 1) * (pulls.T * weights.frequency) @ pulls)
+    pulls = pulls * weights.frequency[:, None]
+    if len(clusters) == 1:
+        return _clustered(pulls, clusters[0])
+    both = np.unique(np.column_stack(clusters), axis=0, return_inverse=True)[1].ravel()
+    matrix = _clustered(pulls, clusters[0]) + _clustered(pulls, clusters[1]) - _clustered(pulls, both)
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] < 0:
+        warnings.warn(
+            "The two-way clustered covariance is not positive; its negative eigenvalues were set to zero (Cameron, Gelbach and "
+            "Miller 2011). There are few clusters: read the standard errors with care.",
+            RieszWarning,
+            stacklevel=2,
+        )
+        matrix = (vectors * np.clip(values, 0.0, None)) @ vectors.T
+    return matrix
+
+
+def _clustered(pulls: Array, codes: npt.NDArray[np.intp]) -> Array:
+    sums = np.column_stack([np.bincount(codes, weights=column) for column in pulls.T])
+    count = len(np.unique(codes))
+    return np.asarray(count / (count - 1) * sums.T @ sums)
+
+
+def aggregate(estimates: Sequence[Estimate], weights: Weights, clusters: Clusters) -> tuple[Array, Array]:
+    r"""Median over repeats.
+
+    The estimate is the median; its variance the median of :math:`V_r + (\hat\psi_r - \mathrm{median})^2`. Correlations
+    between parameters are those of the influence functions averaged over the repeats.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+    ndarray, shape (K, K)
+    """
+    matrices = np.stack([covariance(e.variation, weights, clusters) for e in estimates])
+    if len(estimates) == 1:
+        return estimates[0].value, matrices[0]
+    values = np.stack([e.value for e in estimates])
+    middle = np.median(values, axis=0)
+    variances = np.median(np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2, axis=0)
+    averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters)
+    spread = np.sqrt(np.diag(averaged))
+    correlation = averaged / np.outer(spread, spread)
+    np.fill_diagonal(correlation, 1.0)
+    scale = np.sqrt(variances)
+    return middle, correlation * np.outer(scale, scale)

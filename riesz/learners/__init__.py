@@ -1,0 +1,26 @@
+"""Ways to learn mu and the Riesz representer."""
+
+from collections.abc import Callable
+
+from riesz.errors import LearnerError, nearest
+from riesz.learners.base import Fit, Learner
+from riesz.learners.linear import Linear
+
+#: Name to learner, as ``learner="..."`` finds it; conformance tests loop over it.
+LEARNERS: dict[str, Callable[[], Learner]] = {"linear": Linear}
+
+
+def find_learner(learner: object) -> Learner:
+    """A learner from its name, or the learner itself."""
+    if isinstance(learner, Learner):
+        return learner
+    if isinstance(learner, str) and learner.lower() in LEARNERS:
+        return LEARNERS[learner.lower()]()
+    hint = nearest(learner, LEARNERS) if isinstance(learner, str) else ""
+    known = ", ".join(repr(name) for name in LEARNERS)
+    raise LearnerError(
+        f"learner={learner!r} is not known.{hint} Wanted one of {known}, or a learner such as riesz.Linear(...)."
+    )
+
+
+__all__ = ["LEARNERS", "Fit", "Learner", "Linear", "find_learner"]

@@ -1,0 +1,144 @@
+r"""The moment as arrays, and how to apply it.
+
+Component c of a moment is :math:`m_c(f)_i = \sum_k w_{cki} f(\text{point}_{ki})`, with the derivative of ``f`` along a tangent
+in place of its value at derivative readings. A point differs from the observed row only in the columns that its
+reading changes (often one), so only those are kept: ``(readings, n, p)`` is never built.
+
+Shapes: n rows, p columns, K components, R readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp] | slice
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A function f at every row and at every reading.
+
+    Attributes
+    ----------
+    observed : ndarray, shape (..., n)
+        f at the observed rows.
+    values : ndarray, shape (..., R, n)
+        f at each reading's point.
+    slopes : ndarray, shape (..., R, n)
+        f's derivative at derivative readings; zero at the others.
+    """
+
+    observed: Array
+    values: Array
+    slopes: Array
+
+    def map(self, change: Callable[[Array], Array]) -> Evaluation:
+        """Apply a linear, row-by-row change to all three arrays."""
+        return Evaluation(change(self.observed), change(self.values), change(self.slopes))
+
+
+@dataclass(frozen=True)
+class Points:
+    """Where one reading looks: the columns in which it differs from the observed row.
+
+    Attributes
+    ----------
+    columns : ndarray of int, shape (q,)
+    values : ndarray, shape (n, q)
+        Those columns at the reading's points.
+    tangents : ndarray, shape (n, q), or None
+        Their derivative along the treatment, at a derivative reading.
+    """
+
+    columns: npt.NDArray[np.intp]
+    values: Array
+    tangents: Array | None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """All components of an estimand on one sample.
+
+    Attributes
+    ----------
+    points : tuple of Points, length R
+    weights : ndarray, shape (K, R, n)
+    normalizer : ndarray, shape (K, n)
+    """
+
+    points: tuple[Points, ...]
+    weights: Array
+    normalizer: Array
+
+    @property
+    def is_derivative(self) -> npt.NDArray[np.bool_]:
+        """Which readings are derivatives, shape (R,)."""
+        return np.array([point.tangents is not None for point in self.points])
+
+    def apply(self, f: Evaluation) -> Array:
+        """m_c(f) for every row.
+
+        Parameters
+        ----------
+        f : Evaluation
+            Of shape (n,) for one function read by all components, or (K, n) for one function a component.
+
+        Returns
+        -------
+        ndarray, shape (K, n)
+        """
+        read = np.where(self.is_derivative[:, None], f.slopes, f.values)
+        return np.asarray((self.weights * read).sum(axis=1))
+
+    def rows(self, z: Array, rows: Rows, component: int) -> Array:
+        """The moment of every column of the design, so that m(z'theta) = rows @ theta.
+
+        Parameters
+        ----------
+        z : ndarray, shape (b, p)
+            The design at these rows.
+        rows : index of b rows
+        component : int
+
+        Returns
+        -------
+        ndarray, shape (b, p)
+        """
+        weights = self.weights[component][:, rows]
+        level = weights[~self.is_derivative].sum(axis=0)
+        out = level[:, None] * z if level.any() else np.zeros_like(z)
+        for weight, point in zip(weights, self.points, strict=True):
+            if point.tangents is not None:
+                out[:, point.columns] += weight[:, None] * point.tangents[rows]
+            elif point.columns.size:
+                out[:, point.columns] += weight[:, None] * (point.values[rows] - z[:, point.columns])
+        return out
+
+    def linear(self, z: Array, rows: Rows, theta: Array) -> Evaluation:
+        """Evaluate F linear functions z'theta at these rows and at every reading.
+
+        Parameters
+        ----------
+        z : ndarray, shape (b, p)
+        rows : index of b rows
+        theta : ndarray, shape (p, F)
+
+        Returns
+        -------
+        Evaluation
+            Of shape (F, b).
+        """
+        observed = z @ theta
+        values = np.empty((theta.shape[1], len(self.points), len(z)))
+        slopes = np.zeros_like(values)
+        for k, point in enumerate(self.points):
+            own = theta[point.columns]
+            values[:, k] = (observed + (point.values[rows] - z[:, point.columns]) @ own).T
+            if point.tangents is not None:
+                slopes[:, k] = (point.tangents[rows] @ own).T
+        return Evaluation(observed.T, values, slopes)

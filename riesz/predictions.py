@@ -1,0 +1,89 @@
+"""What comes out of a learner: finished arrays, one value a row, and nothing else.
+
+``Predictions`` holds mu and the Riesz representer at the observed rows and at each reading of the moment. It carries no
+scalars of a fold, so the pieces of several folds join into the full sample by row number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.design import Design
+from riesz.moment import Array, Evaluation
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """mu and rr, row by row.
+
+    Attributes
+    ----------
+    mu : Evaluation, shape (n,)
+        In the outcome's own units; a probability under ``family="binomial"``.
+    rr : Evaluation, shape (K, n)
+        One Riesz representer a component.
+    scale_free : bool
+        Whether rr is known up to scale only, as a moment-constrained learner reads it out (r = beta - beta_perp).
+    """
+
+    mu: Evaluation
+    rr: Evaluation
+    scale_free: bool
+
+
+def join(parts: Sequence[Predictions], rows: Sequence[npt.NDArray[np.intp]]) -> Predictions:
+    """Put the predictions of several folds back in the order of the full sample."""
+    n = sum(len(index) for index in rows)
+
+    def scatter(pieces: Sequence[Array]) -> Array:
+        whole = np.empty((*pieces[0].shape[:-1], n))
+        for piece, index in zip(pieces, rows, strict=True):
+            whole[..., index] = piece
+        return whole
+
+    def gather(evaluations: Sequence[Evaluation]) -> Evaluation:
+        return Evaluation(
+            scatter([e.observed for e in evaluations]),
+            scatter([e.values for e in evaluations]),
+            scatter([e.slopes for e in evaluations]),
+        )
+
+    return Predictions(gather([p.mu for p in parts]), gather([p.rr for p in parts]), parts[0].scale_free)
+
+
+def rescale(predictions: Predictions, design: Design) -> Predictions:
+    r"""Give a scale-free rr its scale, from the estimation sample as the paper does.
+
+    .. math:: \hat\alpha = s\, r, \qquad s = E_w[m(r)] / E_w[r^2]
+
+    once for each component, over all folds together. Then :math:`h_n(\hat\alpha) = E_n[\hat\alpha^2]`, and the one-step and the
+    linear-submodel TMLE estimators agree. An rr that is not scale-free is left alone.
+    """
+    if not predictions.scale_free:
+        return predictions
+    r = predictions.rr
+    scale = design.mean(design.base.moment.apply(r)) / design.mean(r.observed**2)
+
+    def times(values: Array) -> Array:
+        return values * scale.reshape(-1, *[1] * (values.ndim - 1))
+
+    return replace(predictions, rr=r.map(times))
+
+
+def average(predictions: Sequence[Predictions]) -> Predictions:
+    """The mean over repeats, row by row."""
+    if len(predictions) == 1:
+        return predictions[0]
+
+    def mean(evaluations: Sequence[Evaluation]) -> Evaluation:
+        return Evaluation(
+            np.mean([e.observed for e in evaluations], axis=0),
+            np.mean([e.values for e in evaluations], axis=0),
+            np.mean([e.slopes for e in evaluations], axis=0),
+        )
+
+    return replace(predictions[0], mu=mean([p.mu for p in predictions]), rr=mean([p.rr for p in predictions]))

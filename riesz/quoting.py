@@ -1,0 +1,36 @@
+"""Back-ticked names, which formulas and policies share: hidden from Python's parser, and put back."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+def hide_quotes(text: str) -> tuple[str, dict[str, str]]:
+    """Replace back-ticked names by identifiers, so that Python can parse the text.
+
+    Returns
+    -------
+    str
+        The text with ``__quoted_0__`` and so on in place of back-ticked names.
+    dict
+        Identifier to name.
+    """
+    names: dict[str, str] = {}
+
+    def hide(match: re.Match[str]) -> str:
+        names[key := f"__quoted_{len(names)}__"] = match.group(1)
+        return key
+
+    return QUOTED.sub(hide, text), names
+
+
+def unparse(node: ast.AST, names: Mapping[str, str]) -> str:
+    """The source of a parsed expression, with its back-ticked names again."""
+    code = ast.unparse(node)
+    for key, name in names.items():
+        code = code.replace(key, f"`{name}`")
+    return code

@@ -1,0 +1,217 @@
+"""The printed face of a fit: plain text, HTML, LaTeX and CSV from the same few tables.
+
+In: a title, facts and tables of numbers already formatted as text. Out: a :class:`Summary`. The text keeps
+statsmodels' look (two columns of facts, a table of parameters, notes), the HTML follows the page's colours, the LaTeX
+uses booktabs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import pandas as pd
+
+Fact = tuple[str, str]
+
+_WIDTH = 78
+_RULE = "1.5px solid currentColor"
+_TABLE = (
+    f"border-collapse:collapse;border-top:{_RULE};border-bottom:{_RULE};width:100%;"
+    "margin:.5em 0;font-variant-numeric:tabular-nums;background:transparent"
+)
+_CELL = "padding:.2em .7em;border:none;background:transparent"
+_TEX = str.maketrans({c: rf"\{c}" for c in "&%$#_{}"} | {"|": r"$|$", ">": r"$>$", "<": r"$<$", "*": r"$\cdot$"})
+
+
+@dataclass(frozen=True)
+class Summary:
+    r"""A summary that renders itself.
+
+    Attributes
+    ----------
+    title, subtitle : str
+        The estimand in words and in symbols.
+    left, right : sequence of (name, value)
+        Facts about the fit, in two columns.
+    parameters : pandas.DataFrame
+        Estimate table, as text.
+    estimators : pandas.DataFrame
+        The point estimates of all estimators, as text.
+    notes : sequence of str
+        Health lines and remarks.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> summary = riesz.ate("y ~ treat(a) + .", data).summary()
+    >>> summary.as_latex().startswith(r"\begin{table}")
+    True
+    """
+
+    title: str
+    subtitle: str
+    left: Sequence[Fact]
+    right: Sequence[Fact]
+    parameters: pd.DataFrame
+    estimators: pd.DataFrame
+    notes: Sequence[str]
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    __repr__ = __str__
+
+    def as_text(self) -> str:
+        """Plain text, 78 columns wide unless a name needs more."""
+        left, right = _columns_of_facts(self.left), _columns_of_facts(self.right)
+        half = (_WIDTH - 3) // 2
+        left_width, right_width = (max(half, *(len(a) + len(b) + 2 for a, b in side)) for side in (left, right))
+        width = left_width + right_width + 3
+        facts = [
+            f"{_spread(*one, left_width)}   {_spread(*two, right_width)}".rstrip() for one, two in _pairs(left, right)
+        ]
+        notes = [
+            line for note in [self.subtitle, *self.notes] for line in textwrap.wrap(note, width, subsequent_indent="  ")
+        ]
+        thick, thin = "=" * width, "-" * width
+        return "\n".join(
+            [
+                self.title.center(width).rstrip(),
+                thick,
+                *facts,
+                thick,
+                *_text_table(self.parameters, width, thin),
+                thick,
+                *_text_table(self.estimators, width, thin),
+                thick,
+                *notes,
+            ]
+        )
+
+    def as_html(self) -> str:
+        """HTML, as a notebook shows it."""
+        facts = "".join(f"<tr>{_html_fact(*one)}{_html_fact(*two)}</tr>" for one, two in _pairs(self.left, self.right))
+        notes = "".join(f"<div>{escape(note)}</div>" for note in self.notes)
+        return (
+            '<div class="riesz-summary" style="display:inline-block;max-width:100%;overflow-x:auto">'
+            f'<div style="font-weight:600;font-size:1.05em">{escape(self.title)}</div>'
+            f'<div style="opacity:.75;font-style:italic">{escape(self.subtitle)}</div>'
+            f'<table style="{_TABLE}">{facts}</table>'
+            f"{_html_table(self.parameters)}{_html_table(self.estimators)}"
+            f'<div style="font-size:.85em;opacity:.8;line-height:1.5;max-width:46em">{notes}</div></div>'
+        )
+
+    _repr_html_ = as_html
+
+    def as_latex(self) -> str:
+        """LaTeX; wants the booktabs package."""
+        facts = "; ".join(f"{name}: {value}" for name, value in [*self.left, *self.right])
+        notes = " ".join([f"{self.subtitle}.", f"{facts}.", *self.notes])
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{_tex(self.title)}}}",
+                *_tex_table(self.parameters),
+                r"\par\medskip",
+                *_tex_table(self.estimators),
+                r"\par\medskip",
+                rf"\begin{{minipage}}{{.9\linewidth}}\footnotesize {_tex(notes)}\end{{minipage}}",
+                r"\end{table}",
+            ]
+        )
+
+    def as_csv(self) -> str:
+        """Comma-separated values: facts, parameters, estimators."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows([[self.title], *self.left, *self.right, []])
+        for table in (self.parameters, self.estimators):
+            writer.writerows([["", *table.columns], *_rows(table), []])
+        return out.getvalue()
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number as regression tables show it; a dash when there is none."""
+    if np.isnan(value):
+        return "-"
+    size = abs(value)
+    if size and (size >= 1e6 or size < 10.0 ** (1 - digits)):
+        return f"{value:.3g}"
+    return f"{value:.{digits}f}" if size < 1e3 else f"{value:.2f}"
+
+
+def _pairs(left: Sequence[Fact], right: Sequence[Fact]) -> list[tuple[Fact, Fact]]:
+    longest = max(len(left), len(right))
+    padded = [[*side, *[("", "")] * (longest - len(side))] for side in (left, right)]
+    return list(zip(*padded, strict=True))
+
+
+def _columns_of_facts(facts: Sequence[Fact]) -> list[Fact]:
+    return [(f"{name}:", value) for name, value in facts]
+
+
+def _spread(name: str, value: str, width: int) -> str:
+    return name + value.rjust(width - len(name))
+
+
+def _rows(table: pd.DataFrame) -> list[list[str]]:
+    return [[str(name), *row] for name, row in zip(table.index, table.to_numpy().tolist(), strict=True)]
+
+
+def _text_table(table: pd.DataFrame, width: int, thin: str) -> list[str]:
+    rows = [["", *map(str, table.columns)], *_rows(table)]
+    stub = max(len(row[0]) for row in rows)
+    cells = [max(len(row[j]) for row in rows) + 2 for j in range(1, len(rows[0]))]
+    spare = max(0, width - stub - sum(cells))
+    cells = [cell + spare // len(cells) for cell in cells]
+    stub = max(stub, width - sum(cells))
+    lines = [row[0].ljust(stub) + "".join(v.rjust(c) for v, c in zip(row[1:], cells, strict=True)) for row in rows]
+    return [lines[0], thin, *lines[1:]]
+
+
+def _html_fact(name: str, value: str) -> str:
+    return (
+        f'<td style="{_CELL};text-align:left;opacity:.7">{escape(name)}</td>'
+        f'<td style="{_CELL};text-align:right">{escape(value)}</td>'
+    )
+
+
+def _html_table(table: pd.DataFrame) -> str:
+    head = "".join(
+        f'<th style="{_CELL};text-align:right;border-bottom:1px solid currentColor">{escape(str(name))}</th>'
+        for name in ["", *table.columns]
+    )
+    body = "".join(
+        f'<tr><th style="{_CELL};text-align:left">{escape(row[0])}</th>'
+        + "".join(f'<td style="{_CELL};text-align:right">{escape(value)}</td>' for value in row[1:])
+        + "</tr>"
+        for row in _rows(table)
+    )
+    return f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _tex(text: str) -> str:
+    return text.translate(_TEX)
+
+
+def _tex_table(table: pd.DataFrame) -> list[str]:
+    lines = [" & ".join(map(_tex, row)) + r" \\" for row in _rows(table)]
+    head = " & ".join(map(_tex, ["", *table.columns])) + r" \\"
+    columns = "l" + "r" * table.shape[1]
+    return [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        head,
+        r"\midrule",
+        *lines,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
