@@ -186,7 +186,8 @@ def estimate(
     model = Model(
         formula=formula,
         endog_names=parsed.outcome,
-        exog_names=list(blueprint.design.base.names),
+        exog_names=[component.name for component in blueprint.components],
+        column_names=list(blueprint.design.base.names),
         blueprint=blueprint,
         table=table,
         kept=kept,
@@ -211,11 +212,15 @@ def _estimands(estimand: Any) -> tuple[Estimand, ...]:
 
 
 def _calling_scope() -> dict[str, Any]:
-    """The variables of the nearest frame outside this package."""
+    """The variables of the nearest frame outside this package, and around it if it is a comprehension or a lambda."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "riesz":
         frame = frame.f_back
-    return {**frame.f_globals, **frame.f_locals}
+    scope = dict(frame.f_locals)
+    while frame.f_code.co_name in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<lambda>") and frame.f_back:
+        frame = frame.f_back
+        scope = {**frame.f_locals, **scope}
+    return {**frame.f_globals, **scope}
 
 
 def _is_array(spec: Any) -> bool:

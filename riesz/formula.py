@@ -19,6 +19,8 @@ from typing import Any
 
 import formulaic
 import formulaic.transforms
+import numpy as np
+import pandas as pd
 from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import Token
 
@@ -306,7 +308,7 @@ def _names_in_call(code: str, columns: Sequence[str], context: Mapping[str, Any]
 
 
 def _looks_like_a_column(value: object) -> bool:
-    return len(getattr(value, "shape", ())) == 1 and value.shape[0] > 50  # type: ignore[attr-defined]
+    return isinstance(value, (np.ndarray, pd.Series)) and value.ndim == 1 and len(value) > 50  # knots are few
 
 
 def _has_dot(side: str) -> bool:

@@ -126,6 +126,8 @@ class Table:
         if isinstance(self._native, pd.DataFrame):
             return self._native[name].reset_index(drop=True)
         column = self._native[name]
+        if column.dtype == nw.Categorical and column.implementation.is_polars():
+            column = column.cast(nw.String)  # polars orders categories by appearance; the rest of the world by name
         try:
             return pd.Series(column.to_pandas(), name=name).reset_index(drop=True)
         except (ModuleNotFoundError, ImportError):  # polars without pyarrow

@@ -50,6 +50,8 @@ class Model:
     endog_names : str
         The outcome.
     exog_names : list of str
+        The parameters, as tools that print tables of statsmodels results expect.
+    column_names : list of str
         The design's columns.
     blueprint : Blueprint
     table : Table
@@ -67,6 +69,7 @@ class Model:
     formula: str
     endog_names: str
     exog_names: list[str]
+    column_names: list[str]
     blueprint: Blueprint
     table: Table
     kept: npt.NDArray[np.intp]

@@ -111,7 +111,8 @@ def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: s
     -------
     Treatment
     pandas.Series
-        Numeric for a number or two numeric arms, categorical with the reference first otherwise.
+        Numeric for a number or for arms coded 0 and 1, categorical with the reference first otherwise, so that results do
+        not depend on how arms are coded.
     """
     name = str(column.name)
     categorical = isinstance(column.dtype, pd.CategoricalDtype)
@@ -135,7 +136,7 @@ def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: s
     if not categorical and (wanted == "any" and len(distinct) > 2 and not numeric_arms):
         return Treatment(name, (), False), column
     levels = _order(name, distinct, reference)
-    if not categorical and len(levels) == 2:
+    if not categorical and levels == (0.0, 1.0):
         return Treatment(name, levels, False), column
     if not categorical and wanted == "any":
         # a few numeric values, and an estimand that may add and subtract: keep the number, know the arms

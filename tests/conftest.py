@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture(scope="session")
+def binary_frame() -> pd.DataFrame:
+    """Binary treatment, a factor, two numbers, weights and clusters."""
+    rng = np.random.default_rng(7)
+    n = 400
+    x1, x2 = rng.normal(size=(2, n))
+    g = rng.choice(["u", "v", "w"], n)
+    a = (rng.uniform(size=n) < 1 / (1 + np.exp(-0.7 * x1))).astype(float)
+    y = 1 + a * (1 + x1) + np.sin(x2) + (g == "v") + rng.normal(size=n)
+    return pd.DataFrame(
+        {"y": y, "a": a, "x1": x1, "x2": x2, "g": g, "w": rng.uniform(0.5, 2, n), "village": rng.integers(0, 40, n)}
+    )
+
+
+@pytest.fixture(scope="session")
+def continuous_frame() -> pd.DataFrame:
+    """Continuous treatment, a factor and two numbers."""
+    rng = np.random.default_rng(8)
+    n = 400
+    x1, x2 = rng.normal(size=(2, n))
+    g = rng.choice(["u", "v", "w"], n)
+    d = 0.5 * x1 + (1 + 0.3 * np.tanh(x2)) * rng.normal(size=n)
+    y = d + 0.3 * d**2 + d * x1 + np.sin(x2) + (g == "v") + rng.normal(size=n)
+    return pd.DataFrame({"y": y, "d": d, "x1": x1, "x2": x2, "g": g, "w": rng.uniform(0.5, 2, n)})
+
+
+@pytest.fixture(scope="session")
+def arms_frame(binary_frame: pd.DataFrame) -> pd.DataFrame:
+    """Three arms coded as text."""
+    rng = np.random.default_rng(9)
+    arm = rng.choice(["placebo", "low", "high"], len(binary_frame), p=[0.4, 0.3, 0.3])
+    y = binary_frame["y"] + 0.5 * (arm == "low") + (arm == "high") * (1 + binary_frame["x1"])
+    return binary_frame.drop(columns="a").assign(arm=arm, y=y)
