@@ -7,7 +7,7 @@ import riesz
 DOCTOR_VISITS = """
 The RAND health insurance experiment: does an individual-deductible plan change visits to the doctor?
 
-    riesz.ate("mdvis ~ treat(idp) + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp", data)
+    riesz.ate("{formula}", data)
 """
 
 GASOLINE = """
@@ -19,8 +19,9 @@ A simulated gasoline market with a continuous price: what is the average price e
 
 def main() -> None:
     data = riesz.datasets.load_rand()
-    print(DOCTOR_VISITS)
-    print(riesz.ate("mdvis ~ treat(idp) + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp", data).summary())
+    visits = "visits ~ treat(individual_deductible) + log_incentive + physical_limitation + chronic_diseases + health"
+    print(DOCTOR_VISITS.format(formula=visits))
+    print(riesz.ate(visits, data).summary())
 
     market = riesz.datasets.get("gasoline")
     print(GASOLINE.format(formula=market.formula))

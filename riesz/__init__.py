@@ -7,6 +7,7 @@
 ['ATE']
 """
 
+from riesz import datasets, montecarlo
 from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
@@ -43,5 +44,6 @@ __all__ = [
     "estimate",
     "ipe",
     "mean",
+    "montecarlo",
     "shift",
 ]

@@ -36,8 +36,10 @@ class Columns:
     def __init__(self, rhs: Any, data: pd.DataFrame, context: Mapping[str, Any]) -> None:
         self._context = context
         self._data = data
+        read = sorted(set().union(*(term_columns(term, list(data.columns)) for term in rhs)))
         try:
-            fitted = rhs.get_model_matrix(data, context=context, na_action="ignore", output="numpy")
+            with np.errstate(all="ignore"):  # what is not finite is told below
+                fitted = rhs.get_model_matrix(data[read], context=context, na_action="ignore", output="numpy")
         except Exception as error:
             raise FormulaError(f"The formula's columns cannot be made: {_plain(error)}") from error
         self._spec = fitted.model_spec
@@ -127,7 +129,10 @@ class Columns:
         if spec is None:
             return np.empty((len(frame), 0))
         try:
-            made = spec.get_model_matrix(frame, context=self._context, na_action="ignore", output="numpy")
+            with np.errstate(all="ignore"):
+                made = spec.get_model_matrix(
+                    frame[sorted(self.used)], context=self._context, na_action="ignore", output="numpy"
+                )
         except Exception as error:
             raise self._out_of_reach(frame, error) from error
         values = np.asarray(made, dtype=float)
@@ -159,9 +164,10 @@ def evaluate_term(text: str, data: pd.DataFrame, context: Mapping[str, Any], wha
     if text.strip("`") in data.columns:
         return data[text.strip("`")]
     try:
-        made = formulaic.Formula(f"0 + {{{text.strip('{}')}}}").get_model_matrix(
-            data, context=context, na_action="ignore"
-        )
+        with np.errstate(all="ignore"):
+            made = formulaic.Formula(f"0 + {{{text.strip('{}')}}}").get_model_matrix(
+                data, context=context, na_action="ignore"
+            )
     except Exception as error:
         raise DataError(f"The {what} {text!r} cannot be computed: {_plain(error)}") from error
     if made.shape[1] != 1:
@@ -179,15 +185,20 @@ def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
     if isinstance(like.dtype, pd.CategoricalDtype):
         if column.dtype == like.dtype:
             return column
-        made = pd.Series(pd.Categorical(column.astype(object), dtype=like.dtype), index=like.index, name=like.name)
-        if made.isna().any():
-            unseen = sorted({str(value) for value in column.astype(object)[made.isna().to_numpy()]})
+        known = column.astype(object).isin(list(like.cat.categories)).to_numpy()
+        if not known.all():
+            unseen = sorted({str(value) for value in column.astype(object)[~known]})
             raise EstimandError(
                 f"A reading of mu sets `{like.name}` to {listing(unseen)}, a level never seen in the data. Its levels are "
                 f"{listing(like.cat.categories)}."
             )
-        return made
-    values = column.to_numpy(dtype=float)
+        return pd.Series(pd.Categorical(column.astype(object), dtype=like.dtype), index=like.index, name=like.name)
+    try:
+        values = column.to_numpy(dtype=float)
+    except (TypeError, ValueError):
+        raise EstimandError(
+            f"A reading of mu sets `{like.name}` to values that are not numbers ({column.dtype}), but the column holds numbers."
+        ) from None
     if not np.isfinite(values).all():
         raise EstimandError(f"A reading of mu sets `{like.name}` to a missing or infinite value; wanted numbers.")
     return pd.Series(values, index=like.index, name=like.name)

@@ -115,14 +115,19 @@ def make_splits(labels: Sequence[Labels]) -> list[Split]:
     return [split for split in pairs if len(split.test)]
 
 
-def check_splits(splits: Sequence[Split], arms: Labels | None, levels: Sequence[str], name: str) -> None:
-    """Every training set must hold every arm."""
+def check_splits(
+    splits: Sequence[Split], arms: Labels | None, levels: Sequence[str], name: str, counting: npt.NDArray[np.bool_]
+) -> None:
+    """Every training set must hold every arm, on rows that count (whose weight is not zero)."""
     for number, split in enumerate(splits):
-        if not len(split.train):
-            raise DataError(f"Split {number + 1} has no training rows. Use other folds or fewer of them.")
+        train = split.train[counting[split.train]]
+        if not len(train):
+            raise DataError(
+                f"Split {number + 1} has no training rows with a positive weight. Use other folds or fewer of them."
+            )
         if arms is None:
             continue
-        seen = np.unique(arms[split.train])
+        seen = np.unique(arms[train])
         lost = [str(level) for code, level in enumerate(levels) if code not in seen]
         if lost:
             raise DataError(

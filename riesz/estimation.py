@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -16,14 +17,16 @@ import pandas as pd
 
 from riesz.crossfitting import Split, check_splits, cross_fit, draw_labels, make_splits
 from riesz.design import Blueprint, build
-from riesz.errors import DataError, EstimandError, LearnerError, nearest
+from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, nearest
 from riesz.estimands import Estimand
+from riesz.estimands.base import show
 from riesz.estimators import ESTIMATORS
 from riesz.formula import parse
 from riesz.frame import ClusterLabels, Table, drop_missing, refuse_unusable
 from riesz.inference import Weights
 from riesz.learners import Learner, find_learner
-from riesz.results import Model, Results
+from riesz.model import Model
+from riesz.results import Results
 
 
 @dataclass(frozen=True)
@@ -47,21 +50,26 @@ class Settings:
         _one_of("family", self.family, ("gaussian", "binomial"))
         _one_of("target", self.target, ("population", "sample"))
         _one_of("na_action", self.na_action, ("drop", "raise"))
-        for name, value in (("repeats", self.repeats), ("n_jobs", self.n_jobs)):
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise LearnerError(f"{name}={value!r}: wanted a whole number, 1 or larger.")
-        if isinstance(self.folds, (int, np.integer, float)) and (self.folds != int(self.folds) or self.folds < 1):
+        for name, value, least in (("repeats", self.repeats, 1), ("n_jobs", self.n_jobs, 1), ("seed", self.seed, 0)):
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise LearnerError(f"{name}={value!r}: wanted a whole number, {least} or larger.")
+        number = isinstance(self.folds, (int, np.integer, float)) and not isinstance(self.folds, bool)
+        if (
+            self.folds is None
+            or (np.isscalar(self.folds) and not isinstance(self.folds, str) and not number)
+            or (number and not (self.folds >= 1 and np.isfinite(self.folds) and self.folds == int(self.folds)))
+        ):
             raise LearnerError(
                 f"folds={self.folds!r}: wanted a whole number (1 means no sample splitting) or fold labels."
             )
         if self.bounds is not None:
-            low, high = self.bounds
-            if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            numbers = isinstance(self.bounds, (tuple, list)) and all(isinstance(limit, Real) for limit in self.bounds)
+            if not (numbers and len(self.bounds) == 2 and -np.inf < self.bounds[0] < self.bounds[1] < np.inf):
                 raise DataError(f"bounds={self.bounds!r}: wanted two finite numbers, the smaller first.")
 
 
 def _one_of(name: str, value: object, known: Sequence[str] | Mapping[str, object]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         hint = nearest(value, known) if isinstance(value, str) else ""
         raise LearnerError(f"{name}={value!r} is not known.{hint} Wanted one of {', '.join(map(repr, known))}.")
 
@@ -147,6 +155,10 @@ def estimate(
     )
     estimands = _estimands(estimand)
     scope = _calling_scope() if context is None else context
+    if not isinstance(scope, Mapping):
+        raise FormulaError(
+            f"context is a {type(scope).__name__}; wanted a mapping from names to values, such as a dict."
+        )
     table = Table(data)
 
     # 1. read the formula and find the columns that are needed
@@ -262,8 +274,10 @@ def _weights(extras: Mapping[str, pd.Series], kept: npt.NDArray[np.intp]) -> Wei
             raise DataError(f"{name} have infinite values; wanted finite numbers, 0 or larger.")
         if (values < 0).any():
             raise DataError(f"{name} are negative on {int((values < 0).sum())} rows; wanted numbers, 0 or larger.")
-        if not values.any():
-            raise DataError(f"{name} are zero on every row.")
+        if (values > 0).sum() < 2:
+            raise DataError(
+                f"{name} are zero on every row, or on all but one; wanted positive numbers on the rows that count."
+            )
         if name == "freq_weights" and (values != np.round(values)).any():
             raise DataError("freq_weights count rows, so wanted whole numbers. For survey weights use weights=.")
         made.append(values)
@@ -279,7 +293,8 @@ def _splits(
     arms = None
     if treatment.levels:
         arms = np.select([column == level for level in treatment.levels], range(len(treatment.levels))).astype(np.intp)
-    levels = [str(level) for level in treatment.levels]
+    levels = [show(level) for level in treatment.levels]
+    counting = blueprint.design.weights > 0
     if own is not None:
         if settings.repeats > 1:
             raise DataError(
@@ -291,12 +306,12 @@ def _splits(
         drawn = [[labels]]
     else:
         folds = int(settings.folds)
-        _check_fold_count(folds, n, arms, treatment.name, levels, clusters)
+        _check_fold_count(folds, n, None if arms is None else arms[counting], treatment.name, levels, clusters)
         children = np.random.SeedSequence([settings.seed, 0]).spawn(settings.repeats)
         drawn = [_draw(n, folds, arms, clusters, np.random.default_rng(child)) for child in children]
     splits = [make_splits(labels) for labels in drawn]
     for repeat in splits:
-        check_splits(repeat, arms, levels, treatment.name)
+        check_splits(repeat, arms, levels, treatment.name, counting)
     return splits
 
 
@@ -322,9 +337,10 @@ def _check_fold_count(
         counts = np.bincount(arms, minlength=len(levels))
         if counts.min() < folds:
             rare = int(counts.argmin())
+            which = " with a positive weight" if len(arms) < n else ""
             raise DataError(
-                f"Arm {name}={levels[rare]} has {counts[rare]} rows, fewer than folds={folds}, so some fold would lack it. Use fewer "
-                "folds, merge arms, or drop this one."
+                f"Arm {name}={levels[rare]} has {counts[rare]} rows{which}, fewer than folds={folds}, so some fold would lack it. "
+                "Use fewer folds, merge arms, or drop this one."
             )
     for label, codes in zip(clusters.names, clusters.codes, strict=True):
         if folds > codes.max() + 1:

@@ -28,6 +28,12 @@ from riesz.errors import FormulaError, listing, nearest
 from riesz.quoting import QUOTED, hide_quotes, unparse
 
 _EXAMPLE = "for example 'y ~ treat(a) + x1 + x2'"
+_TAKEN = {"1", ".", "Intercept"}  # columns of these names would be read as something else
+_REASONS = {  # formulaic's words, and ours
+    r"Could not find matching context marker": "a parenthesis has no partner",
+    r"Formula ended before quote context was closed\. Expected: (\S+)": r"a closing \1 is missing",
+    r"Operator `(\S+)` has insuffient arguments and/or is misplaced": r"nothing stands beside `\1`",
+}
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,8 @@ def parse(text: str, columns: Sequence[str], reserved: Sequence[str], context: M
             "the others enter as covariates."
         )
     references = [treat.reference for treat in treats if treat.reference is not None]
+    if any(reference != references[0] for reference in references):
+        raise FormulaError(f"{text!r} gives treat() several references: {listing(references)}. Give one, once.")
 
     outcome_names = _names(left, columns, context, text)
     if not outcome_names:
@@ -114,7 +122,7 @@ def parse(text: str, columns: Sequence[str], reserved: Sequence[str], context: M
     hidden = set(outcome_names) | {name} | set(inside) | set(reserved)
     available = [column for column in columns if column not in hidden]
     right_names = _names(rewritten, [*columns, name], context, text)
-    leaked = [column for column in right_names if column in outcome_names]
+    leaked = [column for column in dict.fromkeys([*right_names, *inside]) if column in outcome_names]
     if leaked:
         raise FormulaError(
             f"{text!r}: the outcome {listing(leaked)} is also on the right-hand side. Leave it out there; a column made from "
@@ -130,10 +138,27 @@ def parse(text: str, columns: Sequence[str], reserved: Sequence[str], context: M
         raise FormulaError(
             f"{text!r}: `.` stands for no column; outcome, treatment, weights and clusters are left out of it."
         )
+    reached = {name, *right_names, *(available if _has_dot(rewritten) else ())}
+    odd = sorted(reached & _TAKEN)
+    if odd:
+        raise FormulaError(
+            f"A column is called {listing(odd)}, which means something else in a formula. Rename it or drop it."
+        )
     rhs = _formulaic(rewritten, available, text)
-    spanned = set().union(*(term_columns(term, columns) for term in rhs))
+    spanned = set().union(*(term_columns(term, [*columns, name]) for term in rhs))
+    if name not in spanned:
+        raise FormulaError(
+            f"{text!r}: the treatment `{name}` is taken out of the right-hand side again, so nothing there can move with it."
+        )
     covariates = tuple(column for column in columns if column in spanned and column != name)
     raw = {name} if not inside else set(inside)
+    shadowed = sorted(
+        (_called(left) | _called(rewritten) | _called(f"{{{expressions[0]}}}")) & {*outcome_names, *raw, *covariates}
+    )
+    if shadowed:
+        raise FormulaError(
+            f"{text!r}: {listing(shadowed)} is both a column and a function that the formula calls. Rename the column."
+        )
     return Formula(
         text=text,
         outcome=left,
@@ -169,6 +194,8 @@ def _tokens(side: str, text: str) -> list[Token]:
 
 def _unreadable(text: str, error: Exception) -> FormulaError:
     reason = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().split("\n")[0].rstrip(".")
+    for theirs, ours in _REASONS.items():
+        reason = re.sub(theirs, ours, reason)
     return FormulaError(f"The formula {text!r} cannot be read: {reason or type(error).__name__}. Write {_EXAMPLE}.")
 
 
@@ -307,8 +334,17 @@ def _names_in_call(code: str, columns: Sequence[str], context: Mapping[str, Any]
     return found
 
 
+def _called(side: str) -> set[str]:
+    """The functions that one side calls by name."""
+    trees = [_parse_python(str(token), side)[0] for token in _python_tokens(side)]
+    calls = [node.func for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {function.id for function in calls if isinstance(function, ast.Name)}
+
+
 def _looks_like_a_column(value: object) -> bool:
-    return isinstance(value, (np.ndarray, pd.Series)) and value.ndim == 1 and len(value) > 50  # knots are few
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return False
+    return isinstance(value, (np.ndarray, pd.Series, pd.DataFrame, list, tuple)) and len(value) > 50  # knots are few
 
 
 def _has_dot(side: str) -> bool:
@@ -333,6 +369,7 @@ def term_columns(term: Any, columns: Sequence[str]) -> set[str]:
             found.add(factor.expr)
         elif factor.eval_method.value == "python":
             tree, quoted = _parse_python(factor.expr, factor.expr)
-            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions}
             found |= {quoted.get(name, name) for name in names} & set(columns)
     return found

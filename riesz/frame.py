@@ -17,6 +17,8 @@ import pandas as pd
 
 from riesz.errors import DataError, listing, nearest
 
+_HUGE = 1e100  # squares of larger numbers overflow
+
 
 @dataclass(frozen=True)
 class ClusterLabels:
@@ -63,8 +65,11 @@ class Table:
             raise DataError(f"The data have duplicate column names: {listing(twice)}. Rename or drop one of each.")
         self.columns = tuple(names)
         self.rows = len(self._native)
-        if self.rows == 0:
-            raise DataError("The data have no rows.")
+        if self.rows == 0 or not names:
+            raise DataError(
+                f"The data have {self.rows or 'no'} rows and {len(names) or 'no'} columns; wanted some. Check the filter or the "
+                "file they come from."
+            )
 
     def to_pandas(self, columns: Sequence[str]) -> pd.DataFrame:
         """The named columns, normalised, with a fresh index."""
@@ -83,8 +88,8 @@ class Table:
         values = np.asarray(spec)
         if values.shape != (self.rows,):
             raise DataError(
-                f"{what} has the wrong length: shape {values.shape}; wanted one value for each of the {self.rows} rows of the data, "
-                "or a column's name."
+                f"{what} has the wrong length: shape {values.shape}; wanted one value for each of the {self.rows} rows of the "
+                "data, or a column's name."
             )
         return pd.Series(values)
 
@@ -98,7 +103,12 @@ class Table:
                 raise DataError(
                     f"cluster `{name}` is missing on {int(used.isna().sum())} rows in use; give every row a cluster."
                 )
-            made = np.asarray(pd.factorize(used, sort=True)[0], dtype=np.intp)
+            try:
+                made = np.asarray(pd.factorize(used, sort=True)[0], dtype=np.intp)
+            except TypeError:
+                raise DataError(
+                    f"cluster `{name}` holds {used.dtype} values that are no labels; wanted text or numbers."
+                ) from None
             if made.max() == 0:
                 raise DataError(f"cluster `{name}` has a single value; clustered errors want at least two clusters.")
             codes.append(made)
@@ -110,16 +120,22 @@ class Table:
             return {}
         if isinstance(spec, pd.DataFrame):
             parts = [spec[name] for name in spec.columns]
-        elif isinstance(spec, (list, tuple)) and (len(spec) <= 2 or set(spec) <= set(self.columns)):
+        elif isinstance(spec, (list, tuple)) and (len(spec) <= 2 or (len(spec) < self.rows and _is_column(spec[0]))):
             parts = list(spec)
         elif not isinstance(spec, str) and np.ndim(spec) == 2:
             parts = list(np.asarray(spec).T)
         else:
             parts = [spec]
         if not 1 <= len(parts) <= 2:
-            raise DataError(f"cluster names {len(parts)} ways to cluster; wanted one or two.")
+            raise DataError(
+                f"cluster names {len(parts)} ways to cluster; wanted one or two. Keep those that matter most."
+            )
         given = [part if isinstance(part, str) else getattr(part, "name", None) for part in parts]
         names = [str(name or f"cluster {number + 1}") for number, name in enumerate(given)]
+        if len(set(names)) < len(names):
+            raise DataError(
+                f"Both ways to cluster are called {names[0]!r}; wanted two different ones. Rename one or leave it out."
+            )
         return {name: self.per_row(part, "cluster") for name, part in zip(names, parts, strict=True)}
 
     def _column(self, name: str) -> pd.Series:
@@ -132,6 +148,11 @@ class Table:
             return pd.Series(column.to_pandas(), name=name).reset_index(drop=True)
         except (ModuleNotFoundError, ImportError):  # polars without pyarrow
             return pd.Series(column.to_list(), name=name)
+
+
+def _is_column(part: object) -> bool:
+    """Whether one entry of a list stands for a whole column: its name, or its values."""
+    return isinstance(part, str) or np.ndim(part) > 0  # type: ignore[arg-type]
 
 
 def _read(data: Any) -> tuple[Any, list[str]]:
@@ -151,13 +172,15 @@ def normalise(column: pd.Series) -> pd.Series:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return column.cat.remove_unused_categories()
-    if dtype == np.float64:
+    if dtype == np.float64 or pd.api.types.is_complex_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
         return column
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return column.astype("Float64").astype("float64") if column.isna().any() else column.astype("float64")
     if pd.api.types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
         return column
     kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind in ("date", "datetime", "time", "timedelta", "complex"):
+        return column
     if kind in ("integer", "floating", "mixed-integer-float", "boolean", "decimal"):
         return pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype("float64")
     text = column.astype(object).where(column.notna(), np.nan)
@@ -172,14 +195,14 @@ def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
     for name in columns:
         column = data[name]
         if column.dtype == np.float64:
-            infinite = int(np.isinf(column.to_numpy()).sum())
+            infinite = int((np.abs(column.to_numpy()) > _HUGE).sum())
             if infinite:
                 raise DataError(
-                    f"Column `{name}` has {infinite} infinite values. Set them to missing or drop those rows."
+                    f"Column `{name}` has {infinite} infinite values (or beyond {_HUGE:g}). Set them to missing or drop those rows."
                 )
         elif isinstance(column.dtype, pd.CategoricalDtype):
             levels = len(column.cat.categories)
-            if levels > 100 and levels > len(data) / 4:
+            if (levels > 100 and levels > len(data) / 4) or (levels > 10 and levels > 0.9 * len(data)):
                 raise DataError(
                     f"Column `{name}` has {levels} distinct labels in {len(data)} rows, like an identifier; as a factor it would "
                     f"add a column for each. Leave it out with `. - {name}`."

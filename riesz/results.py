@@ -8,12 +8,10 @@ the reference distribution is the normal. What is new: ``estimates`` (all four e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from formulaic.utils.constraints import LinearConstraints
 from scipy import stats
@@ -21,13 +19,13 @@ from statsmodels.stats.contrast import ContrastResults
 from tabulate import tabulate
 
 from riesz.crossfitting import CrossFit
-from riesz.design import Blueprint
+from riesz.design import Design
 from riesz.diagnostics import representer_health
 from riesz.errors import RieszError
 from riesz.estimators import DEBIASED, ESTIMATORS
-from riesz.frame import ClusterLabels, Table
-from riesz.inference import Estimate, Weights, aggregate, estimate
-from riesz.learners import Learner
+from riesz.frame import ClusterLabels
+from riesz.inference import Estimate, aggregate, estimate
+from riesz.model import Model
 from riesz.moment import Array
 from riesz.predictions import Predictions, average
 from riesz.summary import Summary, number
@@ -38,46 +36,6 @@ ESTIMATOR_WORDS = {
     "dr": "dr (one-step)",
     "tmle": "tmle (targeted)",
 }
-
-
-@dataclass(frozen=True)
-class Model:
-    """What was asked: the formula, the data and the settings of a fit.
-
-    Attributes
-    ----------
-    formula : str
-    endog_names : str
-        The outcome.
-    exog_names : list of str
-        The parameters, as tools that print tables of statsmodels results expect.
-    column_names : list of str
-        The design's columns.
-    blueprint : Blueprint
-    table : Table
-        The user's data.
-    kept : ndarray of int
-        The rows in use.
-    learner : Learner
-    estimator : str
-    target : {"population", "sample"}
-    weights : Weights
-    weighting : str
-        How rows are weighted, in words.
-    """
-
-    formula: str
-    endog_names: str
-    exog_names: list[str]
-    column_names: list[str]
-    blueprint: Blueprint
-    table: Table
-    kept: npt.NDArray[np.intp]
-    learner: Learner
-    estimator: str
-    target: str
-    weights: Weights
-    weighting: str
 
 
 class Results:
@@ -240,19 +198,19 @@ class Results:
             },
             index=self._names,
         )
-        values = self.estimates["estimate"].unstack("estimator").loc[self._names, list(ESTIMATORS)]
         several = len(components) > 1
-        lines = [f"{c.name}: {c.words}; {c.symbol}" for c in components] if several else []
+        values = self.estimates["estimate"].unstack("estimator").loc[self._names, list(ESTIMATORS)]
+        tables = [parameters, values.map(number).rename_axis("all estimators", axis=1)]
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
-            subtitle="psi = E[m(mu, W)] / E[normalizer], one for each line below"
-            if several
-            else f"psi = {components[0].symbol}",
+            subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
             left=self._left(),
             right=self._right(),
-            parameters=parameters,
-            estimators=values.map(number).rename_axis(None, axis=1),
-            notes=[*lines, *self._health(), *self._remarks()],
+            tables=[*tables, self._health_table()] if several else tables,
+            notes=[
+                *([f"{c.name}: {c.words}, {c.symbol}" for c in components] if several else self._health()),
+                *self._remarks(),
+            ],
         )
 
     def _repr_html_(self) -> str:
@@ -310,7 +268,7 @@ class Results:
     # below: how it is put together
 
     @property
-    def _design(self) -> Any:
+    def _design(self) -> Design:
         return self.model.blueprint.design
 
     @property
@@ -371,15 +329,25 @@ class Results:
         return [*facts, ("Weights", self.model.weighting)] if self.model.weighting else facts
 
     def _health(self) -> list[str]:
-        lines = []
-        for name, row in self.diagnostics().iterrows():
-            head = f"{name}: " if len(self._names) > 1 else ""
-            lines.append(
-                f"{head}largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of "
-                f"{len(self.model.kept):,} rows."
-            )
-            lines.append(f"{head}E_n[rr * anchor] = {row['rr_anchor']:.4g}, known value {row['anchor_moment']:.4g}.")
-        return lines
+        row = self.diagnostics().iloc[0]
+        return [
+            f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of "
+            f"{len(self.model.kept):,} rows.",
+            f"E_n[rr * anchor] = {row['rr_anchor']:.4g}, known value {row['anchor_moment']:.4g}.",
+        ]
+
+    def _health_table(self) -> pd.DataFrame:
+        health = self.diagnostics()
+        table = pd.DataFrame(
+            {
+                "largest |rr|": [number(v, 2) for v in health["largest_rr"]],
+                "effective n": [f"{v:,.0f}" for v in health["effective_n"]],
+                "E_n[rr * anchor]": [number(v) for v in health["rr_anchor"]],
+                "known value": [number(v) for v in health["anchor_moment"]],
+            },
+            index=health.index,
+        )
+        return table.rename_axis("Riesz representer", axis=1)
 
     def _remarks(self) -> Sequence[str]:
         remarks = []

@@ -22,9 +22,17 @@ Fact = tuple[str, str]
 _WIDTH = 78
 _RULE = "1.5px solid currentColor"
 _TABLE = (
-    f"border-collapse:collapse;border-top:{_RULE};border-bottom:{_RULE};width:100%;"
-    "margin:.5em 0;font-variant-numeric:tabular-nums;background:transparent"
+    f"border-collapse:collapse;border:none;border-top:{_RULE};width:100%;margin:0;"
+    "font-variant-numeric:tabular-nums;background:transparent"
 )
+_SYMBOLS = {
+    "psi = ": "\u03c8 = ",
+    "mu(": "\u03bc(",
+    "mu /": "\u03bc /",
+    "(mu": "(\u03bc",
+    "pi ": "\u03c0 ",
+    " - ": " \u2212 ",
+}
 _CELL = "padding:.2em .7em;border:none;background:transparent"
 _TEX = str.maketrans({c: rf"\{c}" for c in "&%$#_{}"} | {"|": r"$|$", ">": r"$>$", "<": r"$<$", "*": r"$\cdot$"})
 
@@ -39,10 +47,9 @@ class Summary:
         The estimand in words and in symbols.
     left, right : sequence of (name, value)
         Facts about the fit, in two columns.
-    parameters : pandas.DataFrame
-        Estimate table, as text.
-    estimators : pandas.DataFrame
-        The point estimates of all estimators, as text.
+    tables : sequence of pandas.DataFrame
+        The parameters first, then the point estimates of all estimators and what else there is; all cells are text, and a
+        table's ``columns.name`` is its heading.
     notes : sequence of str
         Health lines and remarks.
 
@@ -59,8 +66,7 @@ class Summary:
     subtitle: str
     left: Sequence[Fact]
     right: Sequence[Fact]
-    parameters: pd.DataFrame
-    estimators: pd.DataFrame
+    tables: Sequence[pd.DataFrame]
     notes: Sequence[str]
 
     def __str__(self) -> str:
@@ -87,10 +93,7 @@ class Summary:
                 thick,
                 *facts,
                 thick,
-                *_text_table(self.parameters, width, thin),
-                thick,
-                *_text_table(self.estimators, width, thin),
-                thick,
+                *(line for table in self.tables for line in [*_text_table(table, width, thin), thick]),
                 *notes,
             ]
         )
@@ -98,14 +101,15 @@ class Summary:
     def as_html(self) -> str:
         """HTML, as a notebook shows it."""
         facts = "".join(f"<tr>{_html_fact(*one)}{_html_fact(*two)}</tr>" for one, two in _pairs(self.left, self.right))
-        notes = "".join(f"<div>{escape(note)}</div>" for note in self.notes)
+        notes = "".join(f"<div>{escape(_pretty(note))}</div>" for note in self.notes)
         return (
             '<div class="riesz-summary" style="display:inline-block;max-width:100%;overflow-x:auto">'
             f'<div style="font-weight:600;font-size:1.05em">{escape(self.title)}</div>'
-            f'<div style="opacity:.75;font-style:italic">{escape(self.subtitle)}</div>'
+            f'<div style="opacity:.75;font-style:italic;margin-bottom:.5em">{escape(_pretty(self.subtitle))}</div>'
             f'<table style="{_TABLE}">{facts}</table>'
-            f"{_html_table(self.parameters)}{_html_table(self.estimators)}"
-            f'<div style="font-size:.85em;opacity:.8;line-height:1.5;max-width:46em">{notes}</div></div>'
+            f"{''.join(map(_html_table, self.tables))}"
+            f'<div style="border-top:{_RULE};padding-top:.4em;font-size:.85em;line-height:1.5;max-width:56em">'
+            f'<div style="opacity:.8">{notes}</div></div></div>'
         )
 
     _repr_html_ = as_html
@@ -119,22 +123,19 @@ class Summary:
                 r"\begin{table}",
                 r"\centering",
                 rf"\caption{{{_tex(self.title)}}}",
-                *_tex_table(self.parameters),
-                r"\par\medskip",
-                *_tex_table(self.estimators),
-                r"\par\medskip",
+                *(line for table in self.tables for line in [*_tex_table(table), r"\par\medskip"]),
                 rf"\begin{{minipage}}{{.9\linewidth}}\footnotesize {_tex(notes)}\end{{minipage}}",
                 r"\end{table}",
             ]
         )
 
     def as_csv(self) -> str:
-        """Comma-separated values: facts, parameters, estimators."""
+        """Comma-separated values: facts, then the tables."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerows([[self.title], *self.left, *self.right, []])
-        for table in (self.parameters, self.estimators):
-            writer.writerows([["", *table.columns], *_rows(table), []])
+        for table in self.tables:
+            writer.writerows([_head(table), *_rows(table), []])
         return out.getvalue()
 
 
@@ -162,12 +163,22 @@ def _spread(name: str, value: str, width: int) -> str:
     return name + value.rjust(width - len(name))
 
 
+def _pretty(text: str) -> str:
+    for plain, symbol in _SYMBOLS.items():
+        text = text.replace(plain, symbol)
+    return text
+
+
+def _head(table: pd.DataFrame) -> list[str]:
+    return [table.columns.name or "", *map(str, table.columns)]
+
+
 def _rows(table: pd.DataFrame) -> list[list[str]]:
     return [[str(name), *row] for name, row in zip(table.index, table.to_numpy().tolist(), strict=True)]
 
 
 def _text_table(table: pd.DataFrame, width: int, thin: str) -> list[str]:
-    rows = [["", *map(str, table.columns)], *_rows(table)]
+    rows = [_head(table), *_rows(table)]
     stub = max(len(row[0]) for row in rows)
     cells = [max(len(row[j]) for row in rows) + 2 for j in range(1, len(rows[0]))]
     spare = max(0, width - stub - sum(cells))
@@ -185,9 +196,10 @@ def _html_fact(name: str, value: str) -> str:
 
 
 def _html_table(table: pd.DataFrame) -> str:
-    head = "".join(
-        f'<th style="{_CELL};text-align:right;border-bottom:1px solid currentColor">{escape(str(name))}</th>'
-        for name in ["", *table.columns]
+    thin = "border-bottom:1px solid currentColor"
+    stub, *names = _head(table)
+    head = f'<th style="{_CELL};text-align:left;font-weight:400;opacity:.7;{thin}">{escape(stub)}</th>' + "".join(
+        f'<th style="{_CELL};text-align:right;{thin}">{escape(name)}</th>' for name in names
     )
     body = "".join(
         f'<tr><th style="{_CELL};text-align:left">{escape(row[0])}</th>'
@@ -204,7 +216,7 @@ def _tex(text: str) -> str:
 
 def _tex_table(table: pd.DataFrame) -> list[str]:
     lines = [" & ".join(map(_tex, row)) + r" \\" for row in _rows(table)]
-    head = " & ".join(map(_tex, ["", *table.columns])) + r" \\"
+    head = " & ".join(map(_tex, _head(table))) + r" \\"
     columns = "l" + "r" * table.shape[1]
     return [
         rf"\begin{{tabular}}{{{columns}}}",

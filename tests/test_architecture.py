@@ -24,12 +24,12 @@ LEVELS = [
     {"crossfitting"},
     {"estimators"},
     {"inference"},
-    {"diagnostics"},
-    {"summary"},
+    {"diagnostics", "model", "summary"},
     {"results"},
     {"estimation"},
     {"api"},
     {"datasets"},
+    {"montecarlo"},
 ]
 RANK = {name: rank for rank, level in enumerate(LEVELS) for name in level}
 

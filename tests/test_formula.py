@@ -91,7 +91,7 @@ def test_chain_rule(continuous_frame: pd.DataFrame) -> None:
 
 
 def test_names_inside_calls_come_from_the_calling_scope(binary_frame: pd.DataFrame) -> None:
-    knots = 4
+    knots = 4  # noqa: F841, used by the formula
 
     def square(values: pd.Series) -> pd.Series:
         return values**2

@@ -100,7 +100,7 @@ def test_summary_says_what_was_asked(single: riesz.Results) -> None:
         "Linear (ridge, rr constrained)",
         "dr (one-step)",
         "cluster: village (40)",
-        "largest |rr|",
+        "Largest |rr|",
         "effective sample size",
         "E_n[rr * anchor]",
         "known value 1",

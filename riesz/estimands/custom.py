@@ -17,6 +17,7 @@ import pandas as pd
 
 from riesz.errors import EstimandError
 from riesz.estimands.base import Component, Estimand, Sample, ones
+from riesz.estimands.expressions import call, per_row
 from riesz.estimands.linear_form import Array, LinearForm, Mu
 from riesz.estimands.treatment import Wanted
 
@@ -68,26 +69,30 @@ class CustomMoment(Estimand):
         return (self.moment,)
 
     def components(self, sample: Sample) -> tuple[Component, ...]:
-        normalizer = ones if self.normalizer is None else self.normalizer
         return (
             Component(
                 name=self.name,
                 moment=self._written,
                 anchor=self.anchor,
-                normalizer=lambda data: np.asarray(normalizer(data), dtype=float),
+                normalizer=ones if self.normalizer is None else self._normalizer,
                 symbol="E[m(mu, W)]" if self.normalizer is None else "E[m(mu, W)] / E[normalizer]",
                 words="Custom moment",
             ),
         )
 
     def _written(self, mu: Mu, data: pd.DataFrame) -> LinearForm:
-        form = self.moment(mu, data)
+        form = call(lambda frame: self.moment(mu, frame), data, "The custom moment")
         if not isinstance(form, LinearForm):
             raise EstimandError(
                 f"The custom moment returned a {type(form).__name__}; wanted a linear form such as "
                 "mu(data.assign(a=1)) - mu(data.assign(a=0)). Return it without calling .mean() or similar."
             )
         return form
+
+    def _normalizer(self, data: pd.DataFrame) -> Array:
+        what = f"The normalizer of {self.name}"
+        made = call(self.normalizer, data, what)
+        return per_row(made, data, np.arange(len(data)), len(data), {}, what)
 
 
 def automatic_anchor(form: LinearForm, sample: Sample, covariates: Sequence[str]) -> Callable[[pd.DataFrame], Array]:

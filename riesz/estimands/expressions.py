@@ -66,9 +66,13 @@ def evaluate(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: st
             )
     scope |= {key: scope[name] for key, name in quoted.items()}
     try:
-        return eval(compile(code, "<expression>", "eval"), {"__builtins__": {}}, scope)
+        with np.errstate(all="ignore"):  # what is not finite is told by `per_row`
+            return eval(compile(code, "<expression>", "eval"), {"__builtins__": {}}, scope)
     except Exception as error:
-        raise EstimandError(f"{what} {text!r} failed: {type(error).__name__}: {error}.") from error
+        hint = " Write & and | for `and` and `or`, with parentheses." if "truth value" in str(error) else ""
+        raise EstimandError(
+            f"{what} {text!r} failed: {type(error).__name__}: {str(error).rstrip('.')}.{hint}"
+        ) from error
 
 
 def per_row(
@@ -103,7 +107,7 @@ def per_row(
     if isinstance(spec, str):
         value = evaluate(spec, data, context, what)
     elif callable(spec):
-        value = spec(data)
+        value = call(spec, data, what)
     else:
         value = spec
     try:
@@ -117,13 +121,28 @@ def per_row(
     if array.shape == (total,) and not callable(spec) and not isinstance(spec, str):
         array = array[kept]
     if array.shape != (len(data),):
-        raise EstimandError(
-            f"{what} has the wrong length: shape {array.shape}; wanted {total} values, one for each row of the data."
+        wanted = (
+            f"{len(data)} values, one for each row in use"
+            if callable(spec) or isinstance(spec, str)
+            else (f"{total} values, one for each row of the data")
         )
+        raise EstimandError(f"{what} has the wrong length: shape {array.shape}; wanted {wanted}.")
     if not np.isfinite(array).all():
         bad = int((~np.isfinite(array)).sum())
         raise EstimandError(f"{what} is missing or infinite on {bad} rows; wanted a finite number on every row.")
     return array
+
+
+def call(function: Any, data: pd.DataFrame, what: str) -> Any:
+    """Call a user's function on a frame of its own, which it may change; what goes wrong there is told by name."""
+    if not callable(function):
+        raise EstimandError(f"{what} is a {type(function).__name__}; wanted a function of the frame.")
+    try:
+        return function(data.copy(deep=False))
+    except EstimandError:
+        raise
+    except Exception as error:
+        raise EstimandError(f"{what} failed: {type(error).__name__}: {str(error).rstrip('.')}.") from error
 
 
 def _kind(value: object) -> str:

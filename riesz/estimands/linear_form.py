@@ -90,7 +90,13 @@ class LinearForm:
         if isinstance(other, LinearForm):
             raise _refuse("multiplies two readings")
         n = len(self.readings[0].weight)
-        weight = np.asarray(other, dtype=float)
+        try:
+            weight = np.asarray(other, dtype=float)
+        except (TypeError, ValueError):
+            raise EstimandError(
+                f"A moment was multiplied by values that are not numbers ({type(other).__name__}); wanted a number or a column "
+                "of numbers. Compare labels first: (data['g'] == 'level') * mu(...)."
+            ) from None
         if weight.ndim > 1 or (weight.ndim == 1 and len(weight) != n):
             raise EstimandError(
                 f"A moment was multiplied by an array of shape {weight.shape}; wanted a number or one value for "
@@ -103,7 +109,8 @@ class LinearForm:
     def __truediv__(self, other: Any) -> LinearForm:
         if isinstance(other, LinearForm):
             raise _refuse("divides by a reading")
-        return self * (1.0 / np.asarray(other, dtype=float))
+        with np.errstate(divide="ignore"):  # infinite weights are refused with the moment
+            return self.__mul__(1.0 / np.asarray(other, dtype=float))
 
     def __rtruediv__(self, other: object) -> LinearForm:
         raise _refuse("divides by a reading")
@@ -116,6 +123,9 @@ class LinearForm:
 
     def __float__(self) -> float:
         raise _refuse("turns a reading into a number")
+
+    def __array_function__(self, function: Callable[..., Any], *_: Any) -> LinearForm:
+        raise _refuse(f"applies {function.__name__}() to a reading")
 
     def __bool__(self) -> bool:
         raise _refuse("branches on a reading")
@@ -134,7 +144,10 @@ class LinearForm:
         if method == "__call__" and ufunc is np.negative:
             return -self
         if method == "__call__" and ufunc in (np.add, np.subtract):
-            return self.__add__(inputs[0])  # an array plus a form: affine, refused with the reason
+            left, right = inputs
+            if ufunc is np.add:  # an array plus a form is affine, and refused with the reason
+                return self.__add__(left if right is self else right)
+            return self.__sub__(right) if left is self else self.__rsub__(left)
         raise _refuse(f"applies {ufunc.__name__}() to a reading")
 
     def apply(self, function: FrameFunction) -> Array:
@@ -186,13 +199,13 @@ class Mu:
 
     def __call__(self, frame: pd.DataFrame) -> LinearForm:
         """Read mu at the rows of a frame."""
-        return LinearForm((Reading(_checked(frame), None, np.ones(len(frame))),))
+        return LinearForm((Reading(_checked(frame).copy(deep=False), None, np.ones(len(frame))),))
 
     def derivative(self, frame: pd.DataFrame, wrt: str) -> LinearForm:
         """Read the derivative of mu along the column ``wrt`` at the rows of a frame."""
         if wrt not in _checked(frame).columns:
             raise EstimandError(f"mu.derivative(..., wrt={wrt!r}): the frame has no column `{wrt}`.")
-        return LinearForm((Reading(frame, wrt, np.ones(len(frame))),))
+        return LinearForm((Reading(frame.copy(deep=False), wrt, np.ones(len(frame))),))
 
 
 def _checked(frame: object) -> pd.DataFrame:

@@ -90,14 +90,9 @@ class Mean(Estimand):
 
     def wanted(self, column: pd.Series) -> Wanted:
         levels = [spec for spec in _several(self.at) if self._is_level(spec, column)]
-        constant = [spec for spec in levels if isinstance(spec, (int, float))]
+        constant = [spec for spec in levels if not isinstance(spec, str)]
         if constant and column.dtype != "category" and column.nunique() > MOST_NUMERIC_ARMS:
-            raise EstimandError(
-                f"at={constant[0]!r} fixes the continuous treatment `{column.name}` ({column.nunique()} distinct values) at a "
-                "single value. That mean has no Riesz representer (no row has that exact treatment), so it cannot be "
-                "estimated at the usual rate. Ask for `riesz.shift`, `riesz.ade`, or a policy that moves the treatment, "
-                f'such as at="where({column.name} > c, {column.name} - 1, {column.name})".'
-            )
+            raise _fixed(constant[0], column)
         return "arms" if levels else "any"
 
     def specifications(self) -> Sequence[Any]:
@@ -160,6 +155,16 @@ def _label(spec: Any) -> str:
     return show(float(spec)) if np.ndim(spec) == 0 and not callable(spec) else "policy"
 
 
+def _fixed(value: Any, column: pd.Series) -> EstimandError:
+    a = column.name
+    return EstimandError(
+        f"at={show(float(value))} fixes the continuous treatment `{a}` ({column.nunique()} distinct values) at a single value. "
+        "That mean has no Riesz representer (no row has that exact treatment), so it cannot be estimated at the usual "
+        "rate. Ask for `riesz.shift`, `riesz.ade`, or a policy that moves the treatment, such as "
+        f'at="where({a} > c, {a} - 1, {a})".'
+    )
+
+
 def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None:
     """Levels never seen are an error; rows piled onto one value of a continuous treatment are a warning."""
     observed = treatment.values(data)
@@ -172,6 +177,8 @@ def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None
             )
         return
     values, counts = np.unique(moved, return_counts=True)
+    if len(values) == 1:
+        raise _fixed(values[0], data[treatment.name])
     top = int(counts.argmax())
     before = float(np.mean(observed == values[top]))
     after = counts[top] / len(moved)

@@ -74,7 +74,7 @@ class Treatment:
                 return known
         raise EstimandError(
             f"{argument}={level!r}: treatment `{self.name}` never takes this level. "
-            f"Its levels are {listing(self.levels)}."
+            f"Its levels are {listing(map(_show, self.levels))}."
         )
 
     def describe(self) -> str:
@@ -126,6 +126,10 @@ def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: s
     numeric_arms = not categorical and len(distinct) <= MOST_NUMERIC_ARMS
     if wanted == "number":
         _check_number(column, categorical, distinct, who)
+        if reference is not None:
+            raise EstimandError(
+                f"treat(..., reference={reference!r}) names an arm, but `{who}` takes `{name}` for a number."
+            )
         return Treatment(name, (), False), column
     if wanted == "arms" and not categorical and not numeric_arms:
         raise EstimandError(

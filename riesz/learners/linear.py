@@ -28,7 +28,6 @@ from riesz.learners.ridge import (
     choose_riesz_penalty,
     make_basis,
     moments,
-    project,
 )
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions
@@ -79,7 +78,8 @@ class Linear(Learner):
             if value == 0 and columns >= rows:
                 raise LearnerError(
                     f"The design has {columns} columns and a training set only {rows} rows, and Linear({name}=0) asks for "
-                    f"no penalty: there is no unique solution. Use {name}='loo' or a positive penalty, fewer columns, or fewer folds."
+                    f"no penalty: there is no unique solution. Use {name}='loo' or a positive penalty, fewer columns, or "
+                    "fewer folds."
                 )
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
@@ -140,19 +140,19 @@ class LinearFit(Fit):
 
 def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool) -> LinearFit:
     """Fit mu and rr on one design."""
-    basis = make_basis(design, design.weights)
+    basis = make_basis(design, design.weights, np.vstack([design.y, design.base.anchor[:, design.rows]]))
     grid = GRID if basis.rank < len(design) else GRID[1:]
     logistic = design.base.family == "binomial"
     if logistic:
         mu, chosen = _logistic(design, penalty)
     else:
-        mu, chosen = _ridge(design, basis, design.y, penalty, grid)
+        mu, chosen = _ridge(design, basis, design.y, penalty, grid)  # the basis' first target
     rr, rr_chosen = _riesz(design, basis, rr_penalty, grid, constrained)
     return LinearFit(mu, rr, logistic, constrained, {"penalty": chosen, **rr_chosen})
 
 
 def _ridge(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
-    b = project(design, basis, y)
+    b = basis.projections[:, 0]
     lam = choose_outcome_penalty(design, basis, y, b, grid) if penalty == "loo" else float(penalty)
     return basis.transform @ (b * basis.shrink(lam)), lam
 
@@ -162,13 +162,12 @@ def _riesz(
 ) -> tuple[Array, dict[str, float]]:
     """Coefficients of rr, shape (p, K); up to scale when constrained."""
     m = moments(design, basis)
-    anchors = design.base.anchor[:, design.rows]
     found, chosen = [], {}
     for c in range(design.components):
         lam = choose_riesz_penalty(design, basis, c, m[c], grid) if penalty == "loo" else float(penalty)
         direction = m[c] * basis.shrink(lam)
         if constrained:
-            b = project(design, basis, anchors[c])
+            b = basis.projections[:, 1 + c]  # the anchor's
             h = m[c] @ b  # h_n of the projected anchor
             if abs(h) <= 1e-10 * np.linalg.norm(m[c]) * np.linalg.norm(b) or not m[c].any():
                 raise LearnerError(
@@ -194,7 +193,7 @@ def _logistic(design: Design, penalty: Penalty) -> tuple[Array, float]:
         mu = expit(eta)
         curvature = np.clip(mu * (1.0 - mu), 1e-6, None)
         working = eta + (y - mu) / curvature
-        basis = make_basis(design, weights * curvature)
+        basis = make_basis(design, weights * curvature, working[None])
         if penalty != "loo":
             lam = float(penalty) * weights.sum() / (weights @ curvature)
         theta, lam = _ridge(design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:])

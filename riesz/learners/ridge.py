@@ -10,7 +10,8 @@ D penalising the standardised columns and not the intercept. With :math:`q_i = T
 one row (or one cluster) out is a rank-one (or small-rank) correction.
 
 Rows are visited a block at a time; nothing of size n x p is copied. The basis is orthonormalised twice (Cholesky-QR2), which
-is as accurate as a QR decomposition for all but hopeless designs.
+is as accurate as a QR decomposition for all but hopeless designs. In large samples an evenly spaced part of the rows (or
+clusters) is left out in turn, which is plenty to tell penalties apart.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import numpy.typing as npt
 from riesz.design import Design
 from riesz.moment import Array, Rows
 
-_MOST_CLUSTERS = 1000
+_MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
+_MOST_CLUSTERS = 1000  # the same for clusters
 _RANK = 1e-12  # directions with a smaller share of the largest eigenvalue are taken for collinear
 GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e2, 17)])  # penalties tried, per row and for standardised columns
 
@@ -41,11 +43,14 @@ class Basis:
         d.
     shares : ndarray, shape (n,)
         omega.
+    projections : ndarray, shape (k, targets)
+        sum_i omega_i q_i t_i for each target t given to :func:`make_basis`.
     """
 
     transform: Array
     penalty: Array
     shares: Array
+    projections: Array
 
     @property
     def rank(self) -> int:
@@ -63,14 +68,24 @@ def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Rows, Arr
         yield own, rows, z, z @ transform
 
 
-def make_basis(design: Design, weights: Array) -> Basis:
-    """Build the basis for some rows and weights.
+def _left_out(design: Design, transform: Array) -> Iterator[tuple[npt.NDArray[np.intp], Rows, Array, Array]]:
+    """Blocks of the rows that are left out in turn."""
+    chosen = np.arange(0, len(design), -(-len(design) // _MOST_LEFT_OUT))
+    rows = chosen if isinstance(design.rows, slice) else design.rows[chosen]
+    for own, base, z, q in _blocks(design.take(rows), transform):
+        yield chosen[own], base, z, q
+
+
+def make_basis(design: Design, weights: Array, targets: Array) -> Basis:
+    """Build the basis for some rows and weights, and project targets on it.
 
     Parameters
     ----------
     design : Design
     weights : ndarray, shape (n,)
         Non-negative.
+    targets : ndarray, shape (targets, n)
+        What is to be regressed: the outcome, anchors.
 
     Returns
     -------
@@ -80,13 +95,18 @@ def make_basis(design: Design, weights: Array) -> Basis:
     standard, penalised = _standardise(design, shares)
     inner = np.eye(standard.shape[1])  # the basis in terms of standardised columns
     for _ in range(2):
-        transform = standard @ inner
-        gram = sum(q.T @ (shares[own, None] * q) for own, _, _, q in _blocks(design, transform))
+        gram = np.zeros((inner.shape[1], inner.shape[1]))
+        projected = np.zeros((inner.shape[1], len(targets)))
+        for own, _, _, q in _blocks(design, standard @ inner):
+            weighted = q * shares[own, None]
+            gram += weighted.T @ q
+            projected += weighted.T @ targets[:, own].T
         values, vectors = np.linalg.eigh(gram)
         keep = values > _RANK * values[-1]
-        inner = inner @ (vectors[:, keep] / np.sqrt(values[keep]))
+        turn = vectors[:, keep] / np.sqrt(values[keep])
+        inner, projected = inner @ turn, turn.T @ projected
     penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
-    return Basis(standard @ inner @ rotation, np.clip(penalty, 0.0, None), shares)
+    return Basis(standard @ inner @ rotation, np.clip(penalty, 0.0, None), shares, rotation.T @ projected)
 
 
 def _standardise(design: Design, shares: Array) -> tuple[Array, Array]:
@@ -96,17 +116,20 @@ def _standardise(design: Design, shares: Array) -> tuple[Array, Array]:
     """
     names, z = design.base.names, design.base.z
     intercept = names.index("Intercept") if "Intercept" in names else None
-    mean = np.zeros(len(names))
+    start = z[0]  # sums of squares around a row of the data lose nothing to large means
+    first, second = np.zeros(len(names)), np.zeros(len(names))
     for own, rows in design.blocks():
-        mean += shares[own] @ z[rows]
-    centre = np.zeros(len(names)) if intercept is None else mean.copy()
-    if intercept is not None:
+        gap = z[rows] - start
+        first += shares[own] @ gap
+        second += shares[own] @ gap**2
+    mean = start + first
+    variance = np.clip(second - first**2, 0.0, None)
+    if intercept is None:
+        centre, spread = np.zeros(len(names)), np.sqrt(variance + mean**2)
+    else:
+        centre, spread = mean.copy(), np.sqrt(variance)
         centre[intercept] = 0.0
-    square = np.zeros(len(names))
-    for own, rows in design.blocks():
-        square += shares[own] @ (z[rows] - centre) ** 2
-    spread = np.sqrt(square)
-    constant = spread <= 1e-12 * (np.abs(mean) + spread)
+    constant = spread <= 1e-7 * np.abs(mean)  # rounding leaves a constant a spread of its own
     spread = np.where(constant, 1.0, spread)
     penalised = np.ones(len(names))
     transform = np.diag(1.0 / spread)
@@ -115,14 +138,6 @@ def _standardise(design: Design, shares: Array) -> tuple[Array, Array]:
         transform[intercept] = -centre / spread
         transform[intercept, intercept] = 1.0
     return transform, penalised
-
-
-def project(design: Design, basis: Basis, response: Array) -> Array:
-    """sum_i omega_i q_i y_i, shape (k,)."""
-    total = np.zeros(basis.rank)
-    for own, _, _, q in _blocks(design, basis.transform):
-        total += q.T @ (basis.shares[own] * response[own])
-    return total
 
 
 def moments(design: Design, basis: Basis) -> Array:
@@ -141,11 +156,12 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
         return _choose_by_groups(design, basis, response, b, None, grid)
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
-    for own, _, _, q in _blocks(design, basis.transform):
+    for own, _, _, q in _left_out(design, basis.transform):
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
-        error = (response[own, None] - q @ (b[:, None] * shrink)) / room
-        loss += (share * np.where(room > 1e-8, error**2, np.inf)).sum(axis=0)
+        alone = room < 1e-8  # a direction that this row alone shows: without it there is nothing to predict from
+        error = (response[own, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
+        loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
     return float(grid[np.argmin(loss)])
 
 
@@ -160,14 +176,15 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
     shrink = basis.shrink(grid)
     rho = b[:, None] * shrink
     loss = np.zeros(len(grid))
-    for own, rows, z, q in _blocks(design, basis.transform):
+    for own, rows, z, q in _left_out(design, basis.transform):
         m = design.base.moment.rows(z, rows, component) @ basis.transform
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
         cross = share * ((q * m) @ shrink)
-        alpha = (q @ rho - cross) / room
+        alone = room < 1e-8
+        alpha = (q @ rho - cross) / np.where(alone, 1.0, room)
         moment = m @ rho - share * (m**2 @ shrink) + cross * alpha
-        loss += (share * np.where(room > 1e-8, alpha**2 - 2 * moment, np.inf)).sum(axis=0)
+        loss += (share * np.where(alone, np.inf, alpha**2 - 2 * moment)).sum(axis=0)
     return float(grid[np.argmin(loss)])
 
 

@@ -1,0 +1,67 @@
+"""Coverage of 95% intervals, every verb of every simulation, with a correctly specified formula.
+
+    python benchmarks/coverage.py [--draws 2000] [--rows 1000] [--jobs 2] [--only binary arms] [--learner linear]
+
+Raw draws go to benchmarks/raw/ as they come (not committed); stop at any time, and the same command goes on from there.
+The table goes to benchmarks/results/coverage_<learner>.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pandas as pd
+from provenance import provenance
+
+from riesz import datasets, montecarlo
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--learner", default="linear")
+    parser.add_argument("--only", nargs="*", default=list(datasets.SIMULATIONS))
+    arguments = parser.parse_args()
+    raw = HERE / "raw"
+    raw.mkdir(exist_ok=True)
+    pieces = [
+        montecarlo.study(
+            name,
+            arguments.rows,
+            range(arguments.draws),
+            path=raw / f"coverage_{arguments.learner}_{name}_{arguments.rows}.csv",
+            processes=arguments.jobs,
+            progress=True,
+            learner=arguments.learner,
+        )
+        for name in arguments.only
+    ]
+    frame = pd.concat(pieces, ignore_index=True)
+    table = montecarlo.coverage(frame)
+    print(table.round(4).to_string(index=False))
+    pooled = frame["covered"].mean()
+    print(
+        f"\npooled coverage {pooled:.4f} over {len(frame):,} intervals; rejected cells: {int(table['rejected'].sum())}"
+    )
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    stem = results / f"coverage_{arguments.learner}"
+    table.round(6).to_csv(stem.with_suffix(".csv"), index=False)
+    command = f"python benchmarks/coverage.py --draws {arguments.draws} --rows {arguments.rows}"
+    facts = {
+        **provenance(command + f" --learner {arguments.learner}"),
+        "pooled_coverage": round(float(pooled), 4),
+        "intervals": len(frame),
+        "rejected_cells": int(table["rejected"].sum()),
+    }
+    stem.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""What every committed result file says about how it was made."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import platform
+
+PACKAGES = ("riesz", "numpy", "pandas", "scipy", "statsmodels", "formulaic")
+
+
+def provenance(command: str) -> dict[str, str]:
+    """The command, the versions and the date."""
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    return {
+        "command": command,
+        "date": datetime.date.today().isoformat(),
+        "versions": f"Python {platform.python_version()}, {versions}",
+    }

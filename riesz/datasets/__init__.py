@@ -1,0 +1,49 @@
+"""Data to try things on: simulations that carry their truth, and one real experiment.
+
+``get(name)`` gives a :class:`Simulation`: samples to draw, the true mu, the population value of any estimand and the
+true Riesz representer. ``load_rand()`` reads the RAND health insurance experiment. Nothing here is fitted or downloaded.
+"""
+
+from riesz.datasets.arms import ARMS
+from riesz.datasets.binary import BINARY, WEAK_OVERLAP
+from riesz.datasets.binary_outcome import BINARY_OUTCOME
+from riesz.datasets.clustered import CLUSTERED
+from riesz.datasets.continuous import CONTINUOUS
+from riesz.datasets.gasoline import GASOLINE
+from riesz.datasets.rand import load_rand
+from riesz.datasets.simulation import Draw, Simulation
+from riesz.errors import DataError, listing, nearest
+
+#: Name to simulation; recovery tests loop over it.
+SIMULATIONS: dict[str, Simulation] = {
+    simulation.name: simulation
+    for simulation in (BINARY, WEAK_OVERLAP, ARMS, BINARY_OUTCOME, CONTINUOUS, GASOLINE, CLUSTERED)
+}
+
+
+def get(name: str) -> Simulation:
+    """The simulation of a name.
+
+    Parameters
+    ----------
+    name : str
+        One of ``datasets.SIMULATIONS``.
+
+    Returns
+    -------
+    Simulation
+
+    Examples
+    --------
+    >>> from riesz import datasets
+    >>> datasets.get("gasoline").draw(n=2, seed=1).data.columns.tolist()
+    ['log_quantity', 'log_price', 'log_income', 'household_size', 'region', 'urban', 'age']
+    """
+    if name not in SIMULATIONS:
+        raise DataError(
+            f"There is no simulation {name!r}.{nearest(str(name), SIMULATIONS)} There are {listing(SIMULATIONS)}."
+        )
+    return SIMULATIONS[name]
+
+
+__all__ = ["SIMULATIONS", "Draw", "Simulation", "get", "load_rand"]

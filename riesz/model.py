@@ -1,0 +1,53 @@
+"""What was asked of the data: kept beside the results, so that they can be read, re-tested and reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.design import Blueprint
+from riesz.frame import Table
+from riesz.inference import Weights
+from riesz.learners import Learner
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was asked: the formula, the data and the settings of a fit.
+
+    Attributes
+    ----------
+    formula : str
+    endog_names : str
+        The outcome.
+    exog_names : list of str
+        The parameters, as tools that print tables of statsmodels results expect.
+    column_names : list of str
+        The design's columns.
+    blueprint : Blueprint
+    table : Table
+        The user's data.
+    kept : ndarray of int
+        The rows in use.
+    learner : Learner
+    estimator : str
+    target : {"population", "sample"}
+    weights : Weights
+    weighting : str
+        How rows are weighted, in words.
+    """
+
+    formula: str
+    endog_names: str
+    exog_names: list[str]
+    column_names: list[str]
+    blueprint: Blueprint
+    table: Table
+    kept: npt.NDArray[np.intp]
+    learner: Learner
+    estimator: str
+    target: str
+    weights: Weights
+    weighting: str
