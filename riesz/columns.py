@@ -41,7 +41,9 @@ class Columns:
             with np.errstate(all="ignore"):  # what is not finite is told below
                 fitted = rhs.get_model_matrix(data[read], context=context, na_action="ignore", output="numpy")
         except Exception as error:
-            raise FormulaError(f"The formula's columns cannot be made: {_plain(error)}") from error
+            raise FormulaError(
+                f"The formula's columns cannot be made: {_plain(error)} Change that part, or convert the column it reads."
+            ) from error
         self._spec = fitted.model_spec
         self.names = tuple(self._spec.column_names)
         self.matrix: Array = np.ascontiguousarray(fitted, dtype=float)
@@ -64,6 +66,11 @@ class Columns:
         if len(frame) != len(self._data):
             raise EstimandError(
                 f"A reading of mu has {len(frame)} rows; wanted the {len(self._data)} rows of the data, changed in place with "
+                "data.assign(...)."
+            )
+        if not frame.index.equals(self._data.index):
+            raise EstimandError(
+                "A reading of mu has the rows in another order; wanted them as in the data, changed in place with "
                 "data.assign(...)."
             )
         lost = sorted(self.used - set(frame.columns))
@@ -169,7 +176,7 @@ def evaluate_term(text: str, data: pd.DataFrame, context: Mapping[str, Any], wha
                 data, context=context, na_action="ignore"
             )
     except Exception as error:
-        raise DataError(f"The {what} {text!r} cannot be computed: {_plain(error)}") from error
+        raise DataError(f"The {what} {text!r} cannot be computed: {_plain(error)} Change that part.") from error
     if made.shape[1] != 1:
         raise DataError(f"The {what} {text!r} gives {made.shape[1]} columns; wanted one.")
     column = pd.Series(np.asarray(made, dtype=float)[:, 0], index=data.index, name=text)

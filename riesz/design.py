@@ -182,7 +182,7 @@ def build(
     )
     data = data.assign(**{formula.treatment: column})
     y = _outcome(formula, data, weights, family, bounds, context)
-    sample = Sample(data, treatment, kept, total, context)
+    sample = Sample(data, treatment, kept, total, context, formula.columns)
     components = _bind(estimands, sample)
     columns = Columns(formula.rhs, data, context)
     forms = [component.moment(Mu(), data) for component in components]

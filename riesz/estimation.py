@@ -6,6 +6,7 @@ Everything that can be wrong with the input is raised before the first fit.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -17,7 +18,7 @@ import pandas as pd
 
 from riesz.crossfitting import Split, check_splits, cross_fit, draw_labels, make_splits
 from riesz.design import Blueprint, build
-from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, nearest
+from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszWarning, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.base import show
 from riesz.estimators import ESTIMATORS
@@ -147,8 +148,8 @@ def estimate(
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> fit = riesz.estimate("y ~ treat(a) + .", data, estimand=[riesz.ATE(), riesz.ATT()])
-    >>> fit.t_test("ATE - ATT = 0").pvalue.shape
-    (1,)
+    >>> fit.cov_params().shape
+    (2, 2)
     """
     settings = Settings(
         find_learner(learner), estimator, folds, repeats, family, bounds, target, na_action, seed, n_jobs, progress
@@ -280,7 +281,7 @@ def _weights(extras: Mapping[str, pd.Series], kept: npt.NDArray[np.intp]) -> Wei
             )
         if name == "freq_weights" and (values != np.round(values)).any():
             raise DataError("freq_weights count rows, so wanted whole numbers. For survey weights use weights=.")
-        made.append(values)
+        made.append(values / values.mean() if name == "weights" else values)  # only relative sampling weights matter
     return Weights(*made)
 
 
@@ -303,6 +304,7 @@ def _splits(
         labels = np.asarray(pd.factorize(own.iloc[kept], sort=True)[0], dtype=np.intp)
         if labels.max() == 0:
             raise DataError("folds has a single label; wanted at least two, or folds=1 for no sample splitting.")
+        _warn_of_cut_clusters(labels, clusters)
         drawn = [[labels]]
     else:
         folds = int(settings.folds)
@@ -313,6 +315,21 @@ def _splits(
     for repeat in splits:
         check_splits(repeat, arms, levels, treatment.name, counting)
     return splits
+
+
+def _warn_of_cut_clusters(labels: npt.NDArray[np.intp], clusters: ClusterLabels) -> None:
+    for name, codes in zip(clusters.names, clusters.codes, strict=True):
+        lowest, highest = np.full(codes.max() + 1, labels.max()), np.zeros(codes.max() + 1, dtype=np.intp)
+        np.minimum.at(lowest, codes, labels)
+        np.maximum.at(highest, codes, labels)
+        cut = int((lowest < highest).sum())
+        if cut:
+            warnings.warn(
+                f"Your folds cut {cut} of {len(lowest)} clusters of `{name}`: rows of one cluster are trained on and predicted, so "
+                "errors may be too small. Give all rows of a cluster the same fold.",
+                RieszWarning,
+                stacklevel=2,
+            )
 
 
 def _draw(

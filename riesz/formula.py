@@ -58,6 +58,8 @@ class Formula:
         Every column of the data that is needed.
     covariates : tuple of str
         The columns on the right-hand side other than the treatment, in order.
+    columns : tuple of str
+        Every column of the data, for suggestions.
     """
 
     text: str
@@ -68,6 +70,7 @@ class Formula:
     reference: Any
     variables: frozenset[str]
     covariates: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ def parse(text: str, columns: Sequence[str], reserved: Sequence[str], context: M
     spanned = set().union(*(term_columns(term, [*columns, name]) for term in rhs))
     if name not in spanned:
         raise FormulaError(
-            f"{text!r}: the treatment `{name}` is taken out of the right-hand side again, so nothing there can move with it."
+            f"{text!r}: the treatment `{name}` is taken out of the right-hand side again, so nothing there can move with it. "
+            "Leave it in."
         )
     covariates = tuple(column for column in columns if column in spanned and column != name)
     raw = {name} if not inside else set(inside)
@@ -168,6 +172,7 @@ def parse(text: str, columns: Sequence[str], reserved: Sequence[str], context: M
         reference=references[0] if references else None,
         variables=frozenset(set(outcome_names) | raw | set(covariates)),
         covariates=covariates,
+        columns=tuple(columns),
     )
 
 

@@ -94,3 +94,9 @@ def test_two_way_fit(binary_frame: pd.DataFrame) -> None:
     assert fit.glance()["folds"].iloc[0] == 9
     assert fit.cov_type == "cluster"
     assert "village (40) and year (12)" in str(fit.summary())
+
+
+def test_own_folds_that_cut_clusters_are_told(binary_frame: pd.DataFrame) -> None:
+    with pytest.warns(riesz.RieszWarning, match="cut 40 of 40 clusters of `village`"):
+        riesz.ate("y ~ treat(a) + x1", binary_frame, folds=np.arange(400) % 4, cluster="village")
+    riesz.ate("y ~ treat(a) + x1", binary_frame, folds=binary_frame["village"] % 4, cluster="village")

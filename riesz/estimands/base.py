@@ -37,6 +37,8 @@ class Sample:
         Rows of the user's table.
     context : mapping
         The caller's variables, for policies written as strings.
+    columns : tuple of str
+        Every column of the user's table, for suggestions.
     """
 
     data: pd.DataFrame
@@ -44,10 +46,11 @@ class Sample:
     kept: npt.NDArray[np.intp]
     total: int
     context: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
 
     def per_row(self, spec: Any, what: str) -> Array:
         """One number per row from whatever the user wrote."""
-        return per_row(spec, self.data, self.kept, self.total, self.context, what)
+        return per_row(spec, self.data, self.kept, self.total, self.context, what, self.columns)
 
 
 def ones(data: pd.DataFrame) -> Array:

@@ -81,7 +81,15 @@ class CustomMoment(Estimand):
         )
 
     def _written(self, mu: Mu, data: pd.DataFrame) -> LinearForm:
-        form = call(lambda frame: self.moment(mu, frame), data, "The custom moment")
+        try:
+            form = self.moment(mu, data.copy(deep=False))
+        except EstimandError:
+            raise
+        except Exception as error:
+            raise EstimandError(
+                f"The custom moment failed: {type(error).__name__}: {str(error).rstrip('.')}. It takes (mu, data) and returns a "
+                "linear form such as mu(data.assign(a=1)) - mu(data.assign(a=0))."
+            ) from error
         if not isinstance(form, LinearForm):
             raise EstimandError(
                 f"The custom moment returned a {type(form).__name__}; wanted a linear form such as "

@@ -7,7 +7,7 @@ In: the user's value and the rows in use. Out: one float64 per row. Strings are 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def names_in(text: str, what: str) -> set[str]:
     return {quoted.get(name, name) for name in found}
 
 
-def evaluate(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str) -> Any:
+def evaluate(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str, columns: Sequence[str] = ()) -> Any:
     """Evaluate an expression over the columns of a frame."""
     names = names_in(text, what)
     code, quoted = hide_quotes(text.strip().removeprefix("~").strip())
@@ -62,7 +62,7 @@ def evaluate(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: st
             scope[name] = context[name]
         else:
             raise EstimandError(
-                f"{what} {text!r} uses `{name}`, which is not a column of the data.{nearest(name, data.columns)}"
+                f"{what} {text!r} uses `{name}`, which is not a column of the data.{nearest(name, [*data.columns, *columns])}"
             )
     scope |= {key: scope[name] for key, name in quoted.items()}
     try:
@@ -82,6 +82,7 @@ def per_row(
     total: int,
     context: Mapping[str, Any],
     what: str,
+    columns: Sequence[str] = (),
 ) -> Array:
     """One number per row from a string, a callable, an array, a Series or a number.
 
@@ -99,13 +100,15 @@ def per_row(
         The caller's variables, for strings.
     what : str
         The argument's name, for messages.
+    columns : sequence of str
+        Every column of the user's table, for suggestions.
 
     Returns
     -------
     ndarray, shape (n,)
     """
     if isinstance(spec, str):
-        value = evaluate(spec, data, context, what)
+        value = evaluate(spec, data, context, what, columns)
     elif callable(spec):
         value = call(spec, data, what)
     else:

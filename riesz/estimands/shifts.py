@@ -182,7 +182,7 @@ def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None
     top = int(counts.argmax())
     before = float(np.mean(observed == values[top]))
     after = counts[top] / len(moved)
-    if after > 0.05 and after > 2 * before:
+    if counts[top] >= 10 and after > 0.05 and after > 2 * before:
         warnings.warn(
             f"The policy piles {after:.0%} of the rows onto {treatment.name}={values[top]:g} ({before:.1%} are there in the "
             "data). At such an atom a continuous treatment has no Riesz representer, and the estimate leans on the "

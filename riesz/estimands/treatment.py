@@ -64,8 +64,11 @@ class Treatment:
         if not self.categorical:
             return data.assign(**{self.name: np.broadcast_to(np.asarray(level, dtype=float), len(data))})
         dtype = data[self.name].dtype
-        values = [level] * len(data) if np.ndim(level) == 0 else list(level)
-        return data.assign(**{self.name: pd.Categorical(values, dtype=dtype)})
+        if np.ndim(level) == 0:
+            made = pd.Categorical.from_codes(np.full(len(data), dtype.categories.get_loc(level)), dtype=dtype)
+        else:
+            made = pd.Categorical(level, dtype=dtype)
+        return data.assign(**{self.name: made})
 
     def find(self, level: Any, argument: str) -> Any:
         """The arm that a user's ``level`` names, or an error that lists the arms there are."""
