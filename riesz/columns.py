@@ -83,6 +83,13 @@ class Columns:
                 found[name] = column
         return found
 
+    def without(self, changed: set[str]) -> npt.NDArray[np.intp]:
+        """The columns that changes in some variables do not reach, the intercept left out."""
+        reached = set(self._reached(changed)[0].tolist())
+        return np.array(
+            [j for j, name in enumerate(self.names) if j not in reached and name != "Intercept"], dtype=np.intp
+        )
+
     def at(self, changes: Mapping[str, pd.Series]) -> tuple[npt.NDArray[np.intp], Array]:
         """The columns that these changes reach, and their values there, shapes (q,) and (n, q)."""
         where, spec = self._reached(set(changes))

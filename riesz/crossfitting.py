@@ -16,10 +16,9 @@ from tqdm.auto import tqdm
 
 from riesz.design import Design
 from riesz.errors import DataError
+from riesz.folds import Labels
 from riesz.learners import Fit, Learner
 from riesz.predictions import Predictions, join, rescale
-
-Labels = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -51,46 +50,6 @@ class CrossFit:
     predictions: tuple[Predictions, ...]
     folds: Labels
     fits: tuple[Fit, ...]
-
-
-def draw_labels(n: int, folds: int, strata: Labels | None, groups: Labels | None, rng: np.random.Generator) -> Labels:
-    """Assign rows to folds at random.
-
-    Parameters
-    ----------
-    n, folds : int
-    strata : ndarray of int, shape (n,), or None
-        Arms, spread evenly over the folds.
-    groups : ndarray of int, shape (n,), or None
-        Clusters, kept whole. Large clusters are placed first, each where it leaves the arms most even.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
-    """
-    if strata is None:
-        strata = np.zeros(n, dtype=np.intp)
-    if groups is None:
-        labels = np.empty(n, dtype=np.intp)
-        order = rng.permutation(n)
-        order = order[np.argsort(strata[order], kind="stable")]
-        labels[order] = np.arange(n) % folds
-        return rng.permutation(folds)[labels]
-    counts = np.zeros((int(groups.max()) + 1, int(strata.max()) + 1))
-    np.add.at(counts, (groups, strata), 1.0)
-    shares = counts / counts.sum(axis=0)
-    shuffled = rng.permutation(len(counts))
-    order = shuffled[np.argsort(-counts[shuffled].sum(axis=1), kind="stable")]
-    load = np.zeros((folds, counts.shape[1]))
-    of_group = np.empty(len(counts), dtype=np.intp)
-    for group in order:
-        # the fold with the smallest load in the arms this cluster brings, ties by overall load
-        fullness = load @ shares[group] + 1e-9 * load.sum(axis=1)
-        best = int(np.argmin(fullness))
-        of_group[group] = best
-        load[best] += shares[group]
-    return of_group[groups]
 
 
 def make_splits(labels: Sequence[Labels]) -> list[Split]:

@@ -1,4 +1,4 @@
-r"""Formula + estimand + data -> :class:`Design`: the arrays that learners and estimators see.
+r"""The arrays that learners and estimators see.
 
 Symbols: ``y`` outcome, ``z`` the formula's columns, ``moment`` m, ``anchor`` the paper's beta with its moment m(beta),
 ``weights`` sampling times frequency weights. Rows are those without missing values, in the user's order. A fold is a set of
@@ -7,23 +7,16 @@ row numbers into one shared base; ``take`` copies nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.columns import Columns, evaluate_term
-from riesz.errors import DataError, EstimandError
-from riesz.estimands import Component, Estimand, Sample
-from riesz.estimands.custom import automatic_anchor
-from riesz.estimands.expressions import call
-from riesz.estimands.linear_form import LinearForm, Mu
-from riesz.estimands.treatment import Treatment, Wanted, describe_treatment
-from riesz.formula import Formula
-from riesz.moment import Array, Moment, Points, Rows
+from riesz.estimands import Component
+from riesz.estimands.treatment import Treatment
+from riesz.moment import Array, Evaluation, Moment, Rows
 
 BLOCK = 2**20  # numbers at a time: 8 MB of the design
 
@@ -38,14 +31,18 @@ class Base:
     z : ndarray, shape (n, p)
     names : tuple of str, length p
     moment : Moment
-    anchor : ndarray, shape (K, n)
-        beta at the observed rows.
-    anchor_moment : ndarray, shape (K, n)
-        m(beta), row by row.
+    anchor : Evaluation, shape (K, n)
+        beta at the observed rows and at each reading.
+    treatment : ndarray, shape (n, t)
+        The raw treatment: a number, or indicators of the arms other than the reference.
+    covariates : ndarray of int
+        The columns of z that the treatment does not reach, the intercept left out.
     weights : ndarray, shape (n,)
         Sampling weight times frequency weight.
     groups : ndarray of int, shape (n,), or None
         Rows that a leave-one-out must leave out together.
+    strata : ndarray of int, shape (n,), or None
+        Arms, to be spread evenly when rows are split.
     family : {"gaussian", "binomial"}
     bounds : tuple of float or None
         Known limits of the outcome.
@@ -55,10 +52,12 @@ class Base:
     z: Array
     names: tuple[str, ...]
     moment: Moment
-    anchor: Array
-    anchor_moment: Array
+    anchor: Evaluation
+    treatment: Array
+    covariates: npt.NDArray[np.intp]
     weights: Array
     groups: npt.NDArray[np.intp] | None
+    strata: npt.NDArray[np.intp] | None
     family: str
     bounds: tuple[float, float] | None
 
@@ -136,211 +135,3 @@ class Blueprint:
     components: tuple[Component, ...]
     treatment: Treatment
     data: pd.DataFrame
-
-
-def build(
-    formula: Formula,
-    estimands: Sequence[Estimand],
-    data: pd.DataFrame,
-    kept: npt.NDArray[np.intp],
-    total: int,
-    weights: Array,
-    groups: npt.NDArray[np.intp] | None,
-    family: str,
-    bounds: tuple[float, float] | None,
-    context: Mapping[str, Any],
-) -> Blueprint:
-    """Make the arrays of a problem; everything that can be wrong with it is raised here, before any fitting.
-
-    Parameters
-    ----------
-    formula : Formula
-    estimands : sequence of Estimand
-        Fitted together; their components stand side by side.
-    data : pandas.DataFrame
-        The rows in use, normalised by ``frame.py``, with a fresh index.
-    kept : ndarray of int, shape (n,)
-        Where those rows stand in the user's table.
-    total : int
-        Rows of the user's table.
-    weights : ndarray, shape (n,)
-    groups : ndarray of int, shape (n,), or None
-    family : {"gaussian", "binomial"}
-    bounds : tuple of float or None
-    context : mapping
-        The caller's variables.
-
-    Returns
-    -------
-    Blueprint
-    """
-    if formula.treatment_expression is not None:
-        made = evaluate_term(formula.treatment_expression, data, context, "treatment")
-        data = data.assign(**{formula.treatment: made})
-    treatment, column = describe_treatment(
-        data[formula.treatment], formula.reference, _wanted(estimands, data[formula.treatment]), estimands[0].verb
-    )
-    data = data.assign(**{formula.treatment: column})
-    y = _outcome(formula, data, weights, family, bounds, context)
-    sample = Sample(data, treatment, kept, total, context, formula.columns)
-    components = _bind(estimands, sample)
-    columns = Columns(formula.rhs, data, context)
-    forms = [component.moment(Mu(), data) for component in components]
-    moment = _moment(forms, components, columns, data)
-    anchors = [
-        automatic_anchor(form, sample, formula.covariates) if component.anchor is None else component.anchor
-        for form, component in zip(forms, components, strict=True)
-    ]
-    evaluated = [
-        _anchor(anchor, form, component.name, data)
-        for anchor, form, component in zip(anchors, forms, components, strict=True)
-    ]
-    base = Base(
-        y=y,
-        z=columns.matrix,
-        names=columns.names,
-        moment=moment,
-        anchor=np.stack([value for value, _ in evaluated]),
-        anchor_moment=np.stack([value for _, value in evaluated]),
-        weights=weights,
-        groups=groups,
-        family=family,
-        bounds=bounds,
-    )
-    return Blueprint(Design(base, slice(None)), components, treatment, data)
-
-
-def _wanted(estimands: Sequence[Estimand], column: pd.Series) -> Wanted:
-    wanted: set[Wanted] = {estimand.wanted(column) for estimand in estimands}
-    if {"arms", "number"} <= wanted:
-        verbs = ", ".join(estimand.verb for estimand in estimands)
-        raise EstimandError(
-            f"The estimands {verbs} want a treatment with arms and a continuous one at once. Fit them apart."
-        )
-    return next(iter(wanted - {"any"}), "any")
-
-
-def _outcome(
-    formula: Formula,
-    data: pd.DataFrame,
-    weights: Array,
-    family: str,
-    bounds: tuple[float, float] | None,
-    context: Mapping[str, Any],
-) -> Array:
-    column = evaluate_term(formula.outcome, data, context, "outcome")
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        levels = list(column.cat.categories)
-        if family != "binomial" or len(levels) != 2:
-            raise DataError(
-                f"The outcome `{formula.outcome}` holds labels ({len(levels)} of them); wanted numbers. Two labels work with "
-                "family='binomial', the second counting as 1."
-            )
-        column = (column == levels[1]).astype(float)
-    y: Array = np.asarray(column, dtype=float)
-    counting = y[weights > 0]
-    if np.ptp(counting) == 0:
-        raise DataError(
-            f"The outcome `{formula.outcome}` is constant ({counting[0]:g} on every row used); there is no effect to find."
-        )
-    lowest, highest = (0.0, 1.0) if family == "binomial" else bounds or (-np.inf, np.inf)
-    if y.min() < lowest or y.max() > highest:
-        said = "family='binomial' wants values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
-        raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {said}.")
-    return y
-
-
-def _bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
-    components = tuple(component for estimand in estimands for component in estimand.components(sample))
-    names = [component.name for component in components]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise EstimandError(
-            f"Two estimands are called {twice[0]!r}. Leave one out, or give custom moments a name of their own "
-            "(riesz.CustomMoment(..., name='...'))."
-        )
-    return components
-
-
-def _moment(
-    forms: Sequence[LinearForm], components: Sequence[Component], columns: Columns, data: pd.DataFrame
-) -> Moment:
-    """Stack the readings of all components, each distinct one once."""
-    points: list[Points] = []
-    keys: list[tuple[str | None, Mapping[str, pd.Series]]] = []
-    weights: list[dict[int, Array]] = []
-    for form in forms:
-        own: dict[int, Array] = {}
-        for reading in form.readings:
-            changes = columns.changed(reading.frame)
-            index = _known(keys, reading.wrt, changes)
-            if index is None:
-                index = len(keys)
-                keys.append((reading.wrt, changes))
-                points.append(_points(columns, changes, reading.wrt))
-            own[index] = own.get(index, 0.0) + reading.weight
-        weights.append(own)
-    n = len(data)
-    stacked = np.zeros((len(forms), len(points), n))
-    for c, own in enumerate(weights):
-        for index, weight in own.items():
-            stacked[c, index] = weight
-    if not np.isfinite(stacked).all():
-        raise EstimandError(
-            "The moment multiplies a reading of mu by a missing or infinite value; wanted finite weights."
-        )
-    normalizer = np.stack([np.asarray(component.normalizer(data), dtype=float) for component in components])
-    for component, share in zip(components, normalizer, strict=True):
-        if abs(share.mean()) <= 1e-12 * np.abs(share).mean():
-            raise EstimandError(f"The normalizer of {component.name} is zero on average: no row belongs to its group.")
-    return Moment(tuple(points), stacked, normalizer)
-
-
-def _known(
-    keys: Sequence[tuple[str | None, Mapping[str, pd.Series]]], wrt: str | None, changes: Mapping[str, pd.Series]
-) -> int | None:
-    for index, (known_wrt, known) in enumerate(keys):
-        if known_wrt == wrt and known.keys() == changes.keys() and all(known[k].equals(changes[k]) for k in known):
-            return index
-    return None
-
-
-def _points(columns: Columns, changes: Mapping[str, pd.Series], wrt: str | None) -> Points:
-    if wrt is None:
-        return Points(*columns.at(changes), None)
-    return Points(*columns.tangent(changes, wrt))
-
-
-def _anchor(
-    anchor: Callable[[pd.DataFrame], Any], form: LinearForm, name: str, data: pd.DataFrame
-) -> tuple[Array, Array]:
-    """Beta and m(beta) on every row, with h_n(beta) told from zero."""
-
-    def beta(frame: pd.DataFrame) -> Array:
-        try:
-            value = np.asarray(call(anchor, frame, f"The anchor of {name}"), dtype=float)
-        except (TypeError, ValueError) as error:
-            if isinstance(error, EstimandError):
-                raise
-            raise EstimandError(
-                f"The anchor of {name} gave values that are not numbers; wanted one number a row."
-            ) from None
-        if value.ndim > 1 or (value.ndim == 1 and len(value) != len(data)):
-            raise EstimandError(
-                f"The anchor of {name} has shape {value.shape}; wanted one value for each of {len(data)} rows."
-            )
-        return np.broadcast_to(value, len(data))
-
-    observed, moment = beta(data), form.apply(beta)
-    if not (np.isfinite(observed).all() and np.isfinite(moment).all()):
-        raise EstimandError(
-            f"The anchor of {name} is missing or infinite on some rows; wanted a finite known function."
-        )
-    h, spread = float(moment.mean()), float(moment.std(ddof=1)) / np.sqrt(len(data))
-    scale = float(np.abs(moment).mean())
-    if scale == 0 or abs(h) < max(2 * spread, 1e-12 * scale):
-        raise EstimandError(
-            f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which cannot be told from "
-            "zero. Pass another anchor: a known function of treatment and covariates whose moment is clearly not zero."
-        )
-    return observed, moment

@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.crossfitting import Split, check_splits, cross_fit, draw_labels, make_splits
-from riesz.design import Blueprint, build
+from riesz.assembly import build
+from riesz.crossfitting import Split, check_splits, cross_fit, make_splits
+from riesz.design import Blueprint
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszWarning, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.base import show
 from riesz.estimators import ESTIMATORS
+from riesz.folds import draw_labels
 from riesz.formula import parse
 from riesz.frame import ClusterLabels, Table, drop_missing, refuse_unusable
 from riesz.inference import Weights
@@ -290,10 +292,7 @@ def _splits(
 ) -> list[list[Split]]:
     """Splits of every repeat, checked."""
     treatment, n = blueprint.treatment, len(kept)
-    column = blueprint.data[treatment.name]
-    arms = None
-    if treatment.levels:
-        arms = np.select([column == level for level in treatment.levels], range(len(treatment.levels))).astype(np.intp)
+    arms = blueprint.design.base.strata
     levels = [show(level) for level in treatment.levels]
     counting = blueprint.design.weights > 0
     if own is not None:

@@ -53,11 +53,17 @@ class Points:
         Those columns at the reading's points.
     tangents : ndarray, shape (n, q), or None
         Their derivative along the treatment, at a derivative reading.
+    treatment : ndarray, shape (n, t)
+        The raw treatment there, for learners that do not use the formula's columns of it.
+    treatment_slope : float
+        1 when the reading is a derivative along the treatment, else 0.
     """
 
     columns: npt.NDArray[np.intp]
     values: Array
     tangents: Array | None
+    treatment: Array
+    treatment_slope: float
 
 
 @dataclass(frozen=True)

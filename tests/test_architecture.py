@@ -19,7 +19,7 @@ LEVELS = [
     {"moment"},
     {"columns"},
     {"design"},
-    {"predictions"},
+    {"assembly", "folds", "predictions"},
     {"learners"},
     {"crossfitting"},
     {"estimators"},

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import riesz
-from riesz.crossfitting import draw_labels, make_splits
+from riesz.crossfitting import make_splits
+from riesz.folds import draw_labels
 
 
 def test_every_row_is_predicted_once_by_a_fit_that_has_not_seen_it() -> None:

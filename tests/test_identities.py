@@ -172,5 +172,5 @@ def test_constraint_holds_exactly(continuous_frame: pd.DataFrame) -> None:
     design = result.model.blueprint.design
     r = fitted.predict(design).rr
     np.testing.assert_allclose(
-        design.mean(design.base.moment.apply(r)), design.mean(design.base.anchor_moment), rtol=EXACT
+        design.mean(design.base.moment.apply(r)), design.mean(design.base.moment.apply(design.base.anchor)), rtol=EXACT
     )

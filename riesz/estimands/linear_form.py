@@ -167,12 +167,13 @@ class LinearForm:
         """
         total: Any = 0.0
         for reading in self.readings:
-            value = np.asarray(_read(reading, function), dtype=float)
+            value = np.asarray(read(reading, function), dtype=float)
             total = total + (reading.weight * value.T).T
         return np.asarray(total, dtype=float)
 
 
-def _read(reading: Reading, function: FrameFunction) -> Any:
+def read(reading: Reading, function: FrameFunction) -> Any:
+    """A known function, or its derivative by central differences, where a reading looks."""
     if reading.wrt is None:
         return function(reading.frame)
     at = reading.frame[reading.wrt].to_numpy(dtype=float)

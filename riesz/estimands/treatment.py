@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from riesz.errors import EstimandError, RieszWarning, listing
@@ -69,6 +70,18 @@ class Treatment:
         else:
             made = pd.Categorical(level, dtype=dtype)
         return data.assign(**{self.name: made})
+
+    def inputs(self, data: pd.DataFrame) -> Array:
+        """The raw treatment as numbers: itself, or indicators of the arms other than the reference, shape (n, t)."""
+        if self.categorical:
+            return np.column_stack([self.indicator(data, level) for level in self.levels[1:]])
+        return self.values(data)[:, None]
+
+    def codes(self, data: pd.DataFrame) -> npt.NDArray[np.intp] | None:
+        """The arm of each row, the reference 0, shape (n,); None for a continuous treatment."""
+        if not self.levels:
+            return None
+        return np.select([data[self.name] == level for level in self.levels], range(len(self.levels))).astype(np.intp)
 
     def find(self, level: Any, argument: str) -> Any:
         """The arm that a user's ``level`` names, or an error that lists the arms there are."""

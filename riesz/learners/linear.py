@@ -140,7 +140,7 @@ class LinearFit(Fit):
 
 def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool) -> LinearFit:
     """Fit mu and rr on one design."""
-    basis = make_basis(design, design.weights, np.vstack([design.y, design.base.anchor[:, design.rows]]))
+    basis = make_basis(design, design.weights, np.vstack([design.y, design.base.anchor.observed[:, design.rows]]))
     grid = GRID if basis.rank < len(design) else GRID[1:]
     logistic = design.base.family == "binomial"
     if logistic:
