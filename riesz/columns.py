@@ -144,9 +144,8 @@ class Columns:
             return np.empty((len(frame), 0))
         try:
             with np.errstate(all="ignore"):
-                made = spec.get_model_matrix(
-                    frame[sorted(self.used)], context=self._context, na_action="ignore", output="numpy"
-                )
+                read = sorted(set().union(*(self._reads[term] for term in spec.terms)))
+                made = spec.get_model_matrix(frame[read], context=self._context, na_action="ignore", output="numpy")
         except Exception as error:
             raise self._out_of_reach(frame, error) from error
         values = np.asarray(made, dtype=float)
