@@ -11,7 +11,7 @@ from riesz import datasets, montecarlo
 from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
-from riesz.estimation import estimate
+from riesz.estimation import estimate, estimate_many
 from riesz.learners import Linear
 from riesz.results import Results
 
@@ -42,6 +42,7 @@ __all__ = [
     "att",
     "datasets",
     "estimate",
+    "estimate_many",
     "ipe",
     "mean",
     "montecarlo",

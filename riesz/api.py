@@ -5,33 +5,11 @@ Each is a thin front on :func:`~riesz.estimation.estimate`, which does the work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Unpack
 
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, Mean, Shift
-from riesz.estimation import estimate
-from riesz.learners import Learner
+from riesz.estimation import Options, estimate
 from riesz.results import Results
-
-
-class Options(TypedDict, total=False):
-    """Keywords that every verb takes; see :func:`estimate`."""
-
-    learner: str | Learner
-    estimator: Literal["direct", "ipw", "dr", "tmle"]
-    folds: Any
-    repeats: int
-    family: Literal["gaussian", "binomial"]
-    bounds: tuple[float, float] | None
-    target: Literal["population", "sample"]
-    weights: Any
-    freq_weights: Any
-    cluster: Any
-    na_action: Literal["drop", "raise"]
-    seed: int
-    n_jobs: int
-    progress: bool | None
-    context: Mapping[str, Any] | None
 
 
 def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:

@@ -6,7 +6,7 @@ sample for each repeat, rows in the user's order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -32,6 +32,30 @@ class Split:
 
     train: Labels
     test: Labels
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be cross-fitted.
+
+    Attributes
+    ----------
+    design : Design
+        The full sample.
+    splits : sequence of sequence of Split
+        One sequence a repeat.
+    seed : int
+        Each split gets a seed of its own from it.
+    """
+
+    design: Design
+    splits: Sequence[Sequence[Split]]
+    seed: int
+
+    def seeds(self) -> list[int]:
+        """The seeds of all splits, repeat by repeat."""
+        count = sum(len(repeat) for repeat in self.splits)
+        return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence([self.seed, 1]).spawn(count)]
 
 
 @dataclass(frozen=True)
@@ -95,25 +119,14 @@ def check_splits(
             )
 
 
-def cross_fit(
-    design: Design,
-    learner: Learner,
-    splits: Sequence[Sequence[Split]],
-    seed: np.random.SeedSequence,
-    n_jobs: int,
-    progress: bool | None,
-) -> CrossFit:
-    """Fit every split of every repeat and predict its test rows.
+def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progress: bool | None) -> list[CrossFit]:
+    """Fit every split of every repeat of every problem, and predict its test rows.
 
     Parameters
     ----------
-    design : Design
-        The full sample.
+    problems : sequence of Problem
     learner : Learner
-    splits : sequence of sequence of Split
-        One sequence a repeat.
-    seed : numpy.random.SeedSequence
-        Each split gets a seed of its own from it.
+        Sees the training sets of all problems at once.
     n_jobs : int
         Threads to spread the fits over.
     progress : bool or None
@@ -121,32 +134,42 @@ def cross_fit(
 
     Returns
     -------
-    CrossFit
+    list of CrossFit
+        One a problem.
     """
-    flat = [split for repeat in splits for split in repeat]
-    seeds = [int(child.generate_state(1)[0]) for child in seed.spawn(len(flat))]
-    for rows in {len(split.train) for split in flat}:
-        learner.check(design, rows)
+    jobs = [(problem.design, split) for problem in problems for repeat in problem.splits for split in repeat]
+    seeds = [seed for problem in problems for seed in problem.seeds()]
+    for problem in problems:
+        for rows in {len(split.train) for repeat in problem.splits for split in repeat}:
+            learner.check(problem.design, rows)
     hidden = None if progress is None else not progress
-    with tqdm(total=len(flat), desc="fitting", unit="fit", disable=hidden, delay=1.5, leave=False) as bar:
+    with tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=1.5, leave=False) as bar:
 
         def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
-            designs = [design.take(flat[index].train) for index in batch]
+            chosen = [jobs[index] for index in batch]
+            designs = [design.take(split.train) for design, split in chosen]
             fits = learner.fit(designs, [seeds[index] for index in batch], bar.update)
-            return [(fit, fit.predict(design.take(flat[i].test))) for fit, i in zip(fits, batch, strict=True)]
+            return [(fit, fit.predict(job[0].take(job[1].test))) for fit, job in zip(fits, chosen, strict=True)]
 
-        batches = np.array_split(np.arange(len(flat)), min(n_jobs, len(flat)))
+        batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
         if len(batches) == 1:
             done = work(batches[0])
         else:
             with ThreadPoolExecutor(len(batches)) as pool:
                 done = [result for results in pool.map(work, batches) for result in results]
-    predictions, folds, start = [], np.empty((len(splits), len(design)), dtype=np.intp), 0
-    for repeat, own in enumerate(splits):
-        parts = [predicted for _, predicted in done[start : start + len(own)]]
-        tests = [split.test for split in own]
-        predictions.append(rescale(join(parts, tests), design))
+    found = iter(done)
+    return [_gather(problem, found) for problem in problems]
+
+
+def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:
+    """Put the pieces of one problem together, in its rows' order."""
+    predictions, fits = [], []
+    folds = np.empty((len(problem.splits), len(problem.design)), dtype=np.intp)
+    for repeat, splits in enumerate(problem.splits):
+        pieces = [next(found) for _ in splits]
+        tests = [split.test for split in splits]
+        predictions.append(rescale(join([predicted for _, predicted in pieces], tests), problem.design))
+        fits += [fit for fit, _ in pieces]
         for number, test in enumerate(tests):
             folds[repeat, test] = number
-        start += len(own)
-    return CrossFit(tuple(predictions), folds, tuple(fit for fit, _ in done))
+    return CrossFit(tuple(predictions), folds, tuple(fits))

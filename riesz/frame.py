@@ -73,7 +73,9 @@ class Table:
 
     def to_pandas(self, columns: Sequence[str]) -> pd.DataFrame:
         """The named columns, normalised, with a fresh index."""
-        return pd.DataFrame({name: normalise(self._column(name)) for name in columns}, index=range(self.rows), copy=False)
+        return pd.DataFrame(
+            {name: normalise(self._column(name)) for name in columns}, index=range(self.rows), copy=False
+        )
 
     def index(self, kept: npt.NDArray[np.intp]) -> pd.Index:
         """The user's row labels of some rows; their numbers when the table has no labels."""

@@ -19,10 +19,9 @@ import pandas as pd
 from scipy import stats
 from tqdm.auto import tqdm
 
-from riesz.api import Options
 from riesz.datasets import get
 from riesz.errors import DataError
-from riesz.estimation import estimate
+from riesz.estimation import Options, estimate
 
 _CHUNK = 25  # draws between two writes
 

@@ -25,7 +25,7 @@ LEVELS = [
     {"estimators"},
     {"inference"},
     {"diagnostics", "model", "summary"},
-    {"results"},
+    {"preparation", "results"},
     {"estimation"},
     {"api"},
     {"datasets"},

@@ -1,0 +1,278 @@
+"""From the user's arguments to a problem: rows, weights, clusters, arrays and splits, all checked before any fit.
+
+In: the formula, one table and the settings. Out: a :class:`Prepared`, which only lacks its fits.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.assembly import build
+from riesz.crossfitting import Problem, Split, check_splits, make_splits
+from riesz.design import Blueprint
+from riesz.errors import DataError, LearnerError, RieszWarning, nearest
+from riesz.estimands import Estimand
+from riesz.estimands.base import show
+from riesz.estimators import ESTIMATORS
+from riesz.folds import draw_labels
+from riesz.formula import parse
+from riesz.frame import ClusterLabels, Table, drop_missing, refuse_unusable
+from riesz.inference import Weights
+from riesz.learners import Learner
+from riesz.model import Model
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The keywords of :func:`estimate`, checked."""
+
+    learner: Learner
+    estimator: str
+    folds: Any
+    repeats: int
+    family: str
+    bounds: tuple[float, float] | None
+    target: str
+    na_action: str
+    seed: int
+    n_jobs: int
+    progress: bool | None
+
+    def __post_init__(self) -> None:
+        _one_of("estimator", self.estimator, ESTIMATORS)
+        _one_of("family", self.family, ("gaussian", "binomial"))
+        _one_of("target", self.target, ("population", "sample"))
+        _one_of("na_action", self.na_action, ("drop", "raise"))
+        for name, value, least in (("repeats", self.repeats, 1), ("n_jobs", self.n_jobs, 1), ("seed", self.seed, 0)):
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise LearnerError(f"{name}={value!r}: wanted a whole number, {least} or larger.")
+        number = isinstance(self.folds, (int, np.integer, float)) and not isinstance(self.folds, bool)
+        if (
+            self.folds is None
+            or (np.isscalar(self.folds) and not isinstance(self.folds, str) and not number)
+            or (number and not (self.folds >= 1 and np.isfinite(self.folds) and self.folds == int(self.folds)))
+        ):
+            raise LearnerError(
+                f"folds={self.folds!r}: wanted a whole number (1 means no sample splitting) or fold labels."
+            )
+        if self.bounds is not None:
+            numbers = isinstance(self.bounds, (tuple, list)) and all(isinstance(limit, Real) for limit in self.bounds)
+            if not (numbers and len(self.bounds) == 2 and -np.inf < self.bounds[0] < self.bounds[1] < np.inf):
+                raise DataError(f"bounds={self.bounds!r}: wanted two finite numbers, the smaller first.")
+
+
+def _one_of(name: str, value: object, known: Sequence[str] | Mapping[str, object]) -> None:
+    if not isinstance(value, str) or value not in known:
+        hint = nearest(value, known) if isinstance(value, str) else ""
+        raise LearnerError(f"{name}={value!r} is not known.{hint} Wanted one of {', '.join(map(repr, known))}.")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A problem that only lacks its fits.
+
+    Attributes
+    ----------
+    model : Model
+    clusters : ClusterLabels
+    problem : Problem
+    """
+
+    model: Model
+    clusters: ClusterLabels
+    problem: Problem
+
+
+def prepare(
+    formula: str,
+    data: Any,
+    estimands: Sequence[Estimand],
+    settings: Settings,
+    weights: Any,
+    freq_weights: Any,
+    cluster: Any,
+    scope: Mapping[str, Any],
+) -> Prepared:
+    """Read, check and split one table; the arguments are those of :func:`riesz.estimate`."""
+    table = Table(data)
+
+    # 1. read the formula and find the columns that are needed
+    folds = settings.folds
+    own_folds = folds if isinstance(folds, str) or not np.isscalar(folds) else None
+    labels = {"weights": weights, "freq_weights": freq_weights, "folds": own_folds}
+    clustering = table.cluster_columns(cluster)
+    reserved = [spec for spec in labels.values() if isinstance(spec, str)]
+    named_clusters = [name for name in clustering if name in table.columns and not _is_array(cluster)]
+    parsed = parse(formula, table.columns, [*reserved, *named_clusters], scope)
+
+    # 2. the rows in use
+    extras = {name: table.per_row(spec, name) for name, spec in labels.items() if spec is not None}
+    frame, kept = _rows(table, parsed.variables, estimands, {**extras, **clustering}, settings.na_action)
+    weighting = _weights(extras, kept)
+    clusters = table.clusters(cluster, kept)
+
+    # 3. the arrays, and every check that needs no fitting
+    blueprint = build(
+        parsed,
+        estimands,
+        frame,
+        kept,
+        table.rows,
+        weighting.total,
+        clusters.codes[0] if clusters.codes else None,
+        settings.family,
+        settings.bounds,
+        scope,
+    )
+    splits = _splits(blueprint, settings, extras.get("folds"), kept, clusters)
+    words = {"weights": "sampling", "freq_weights": "frequency"}
+    model = Model(
+        formula=formula,
+        endog_names=parsed.outcome,
+        exog_names=[component.name for component in blueprint.components],
+        column_names=list(blueprint.design.base.names),
+        blueprint=blueprint,
+        table=table,
+        kept=kept,
+        learner=settings.learner,
+        estimator=settings.estimator,
+        target=settings.target,
+        weights=weighting,
+        weighting=", ".join(word for name, word in words.items() if name in extras),
+    )
+    return Prepared(model, clusters, Problem(blueprint.design, splits, settings.seed))
+
+
+def _is_array(spec: Any) -> bool:
+    return not isinstance(spec, (str, list, tuple))
+
+
+def _rows(
+    table: Table,
+    variables: frozenset[str],
+    estimands: Sequence[Estimand],
+    extras: Mapping[str, pd.Series],
+    na_action: str,
+) -> tuple[pd.DataFrame, npt.NDArray[np.intp]]:
+    """The frame of complete rows, with a fresh index, and where they stand in the table."""
+    needed = set(variables).union(*(estimand.columns(table.columns) for estimand in estimands))
+    everything = any(estimand.reads_everything for estimand in estimands)
+    frame = table.to_pandas([name for name in table.columns if everything or name in needed])
+    marks = {f"{name} (argument)": column.isna().map({True: np.nan, False: 0.0}) for name, column in extras.items()}
+    marked = frame.assign(**marks) if any(mark.isna().any() for mark in marks.values()) else frame
+    used = [name for name in marked.columns if name in needed or name in marks]
+    complete = drop_missing(marked, used, na_action)
+    kept = complete.index.to_numpy(dtype=np.intp)
+    complete = complete[list(frame.columns)].reset_index(drop=True)
+    refuse_unusable(complete, sorted(variables))
+    return complete, kept
+
+
+def _weights(extras: Mapping[str, pd.Series], kept: npt.NDArray[np.intp]) -> Weights:
+    made = []
+    for name in ("weights", "freq_weights"):
+        if name not in extras:
+            made.append(np.ones(len(kept)))
+            continue
+        try:
+            values = extras[name].iloc[kept].to_numpy(dtype=float)
+        except (TypeError, ValueError):
+            raise DataError(f"{name} are not numbers ({extras[name].dtype}); wanted one number for each row.") from None
+        if not np.isfinite(values).all():
+            raise DataError(f"{name} have infinite values; wanted finite numbers, 0 or larger.")
+        if (values < 0).any():
+            raise DataError(f"{name} are negative on {int((values < 0).sum())} rows; wanted numbers, 0 or larger.")
+        if (values > 0).sum() < 2:
+            raise DataError(
+                f"{name} are zero on every row, or on all but one; wanted positive numbers on the rows that count."
+            )
+        if name == "freq_weights" and (values != np.round(values)).any():
+            raise DataError("freq_weights count rows, so wanted whole numbers. For survey weights use weights=.")
+        made.append(values / values.mean() if name == "weights" else values)  # only relative sampling weights matter
+    return Weights(*made)
+
+
+def _splits(
+    blueprint: Blueprint, settings: Settings, own: pd.Series | None, kept: npt.NDArray[np.intp], clusters: ClusterLabels
+) -> list[list[Split]]:
+    """Splits of every repeat, checked."""
+    treatment, n = blueprint.treatment, len(kept)
+    arms = blueprint.design.base.strata
+    levels = [show(level) for level in treatment.levels]
+    counting = blueprint.design.weights > 0
+    if own is not None:
+        if settings.repeats > 1:
+            raise DataError(
+                "folds are labels of your own and repeats > 1: the same folds would be used each time. Use repeats=1."
+            )
+        labels = np.asarray(pd.factorize(own.iloc[kept], sort=True)[0], dtype=np.intp)
+        if labels.max() == 0:
+            raise DataError("folds has a single label; wanted at least two, or folds=1 for no sample splitting.")
+        _warn_of_cut_clusters(labels, clusters)
+        drawn = [[labels]]
+    else:
+        folds = int(settings.folds)
+        _check_fold_count(folds, n, None if arms is None else arms[counting], treatment.name, levels, clusters)
+        children = np.random.SeedSequence([settings.seed, 0]).spawn(settings.repeats)
+        drawn = [_draw(n, folds, arms, clusters, np.random.default_rng(child)) for child in children]
+    splits = [make_splits(labels) for labels in drawn]
+    for repeat in splits:
+        check_splits(repeat, arms, levels, treatment.name, counting)
+    return splits
+
+
+def _warn_of_cut_clusters(labels: npt.NDArray[np.intp], clusters: ClusterLabels) -> None:
+    for name, codes in zip(clusters.names, clusters.codes, strict=True):
+        lowest, highest = np.full(codes.max() + 1, labels.max()), np.zeros(codes.max() + 1, dtype=np.intp)
+        np.minimum.at(lowest, codes, labels)
+        np.maximum.at(highest, codes, labels)
+        cut = int((lowest < highest).sum())
+        if cut:
+            warnings.warn(
+                f"Your folds cut {cut} of {len(lowest)} clusters of `{name}`: rows of one cluster are trained on and predicted, so "
+                "errors may be too small. Give all rows of a cluster the same fold.",
+                RieszWarning,
+                stacklevel=2,
+            )
+
+
+def _draw(
+    n: int, folds: int, arms: npt.NDArray[np.intp] | None, clusters: ClusterLabels, rng: np.random.Generator
+) -> list[npt.NDArray[np.intp]]:
+    if folds == 1:
+        return [np.zeros(n, dtype=np.intp)]
+    return [draw_labels(n, folds, arms, groups, rng) for groups in clusters.codes or (None,)]
+
+
+def _check_fold_count(
+    folds: int,
+    n: int,
+    arms: npt.NDArray[np.intp] | None,
+    name: str,
+    levels: Sequence[str],
+    clusters: ClusterLabels,
+) -> None:
+    if folds > n:
+        raise DataError(f"folds={folds}, but only {n} rows are in use. Use fewer folds.")
+    if folds > 1 and arms is not None:
+        counts = np.bincount(arms, minlength=len(levels))
+        if counts.min() < folds:
+            rare = int(counts.argmin())
+            which = " with a positive weight" if len(arms) < n else ""
+            raise DataError(
+                f"Arm {name}={levels[rare]} has {counts[rare]} rows{which}, fewer than folds={folds}, so some fold would lack it. "
+                "Use fewer folds, merge arms, or drop this one."
+            )
+    for label, codes in zip(clusters.names, clusters.codes, strict=True):
+        if folds > codes.max() + 1:
+            raise DataError(
+                f"folds={folds}, but cluster `{label}` has only {codes.max() + 1} clusters. Use fewer folds."
+            )
