@@ -19,7 +19,7 @@ A simulated gasoline market with a continuous price: what is the average price e
 
 def main() -> None:
     data = riesz.datasets.load_rand()
-    visits = "visits ~ treat(individual_deductible) + log_incentive + physical_limitation + chronic_diseases + health"
+    visits = "visits ~ treat(individual_deductible) * (log_incentive + physical_limitation + chronic_diseases + health)"
     print(DOCTOR_VISITS.format(formula=visits))
     print(riesz.ate(visits, data).summary())
 

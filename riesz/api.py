@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, Mean, Shift
+from riesz.errors import ArgumentError, nearest
+from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, Estimand, Mean, Shift
 from riesz.estimation import Options, estimate
 from riesz.results import Results
+
+
+def _ask(estimand: Estimand, formula: str, data: Any, options: Options) -> Results:
+    for name in options:
+        if name not in Options.__annotations__:
+            raise ArgumentError(
+                f"riesz.{estimand.verb}() has no keyword {name!r}.{nearest(name, Options.__annotations__)} There are "
+                f"{', '.join(Options.__annotations__)}."
+            )
+    return estimate(formula, data, estimand, **options)
 
 
 def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
@@ -18,11 +29,13 @@ def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     Parameters
     ----------
     formula : str
-        ``"y ~ treat(a) + x"``; ``treat(arm, reference="placebo")`` picks the reference arm.
+        ``"y ~ treat(a) * x"``; ``treat(arm, reference="placebo")`` picks the reference arm, which is otherwise the smallest
+        number or the first label in alphabetical order.
     data : DataFrame
         pandas, polars or pyarrow.
     **options
-        See :func:`estimate`.
+        ``learner, estimator, folds, repeats, family, bounds, target, weights, freq_weights, cluster, na_action, seed, n_jobs,
+        progress, context``: see :func:`estimate`.
 
     Examples
     --------
@@ -31,7 +44,7 @@ def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     >>> riesz.ate("y ~ treat(a) + .", data=data).params.index.tolist()
     ['ATE']
     """
-    return estimate(formula, data, ATE(), **options)
+    return _ask(ATE(), formula, data, options)
 
 
 def att(formula: str, data: Any, **options: Unpack[Options]) -> Results:
@@ -44,7 +57,7 @@ def att(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     >>> riesz.att("y ~ treat(a) + .", data=data).nobs
     500
     """
-    return estimate(formula, data, ATT(), **options)
+    return _ask(ATT(), formula, data, options)
 
 
 def atc(formula: str, data: Any, **options: Unpack[Options]) -> Results:
@@ -57,7 +70,7 @@ def atc(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     >>> riesz.atc("y ~ treat(a) + .", data=data).nobs
     500
     """
-    return estimate(formula, data, ATC(), **options)
+    return _ask(ATC(), formula, data, options)
 
 
 def ape(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Results:
@@ -77,7 +90,7 @@ def ape(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Res
     >>> riesz.ape("y ~ treat(a) + .", data=data, policy="x1 > 0").params.index.tolist()
     ['APE']
     """
-    return estimate(formula, data, APE(policy), **options)
+    return _ask(APE(policy), formula, data, options)
 
 
 def ade(formula: str, data: Any, **options: Unpack[Options]) -> Results:
@@ -90,7 +103,7 @@ def ade(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     >>> riesz.ade("y ~ treat(a) + .", data=data).params.index.tolist()
     ['ADE']
     """
-    return estimate(formula, data, ADE(), **options)
+    return _ask(ADE(), formula, data, options)
 
 
 def ipe(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Results:
@@ -110,7 +123,7 @@ def ipe(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Res
     >>> riesz.ipe("y ~ treat(a) + .", data=data, policy="x1 > 0").params.index.tolist()
     ['IPE']
     """
-    return estimate(formula, data, IPE(policy), **options)
+    return _ask(IPE(policy), formula, data, options)
 
 
 def shift(formula: str, data: Any, delta: Any, **options: Unpack[Options]) -> Results:
@@ -130,7 +143,7 @@ def shift(formula: str, data: Any, delta: Any, **options: Unpack[Options]) -> Re
     >>> riesz.shift("y ~ treat(a) + .", data=data, delta=[0.1, 0.2]).params.index.tolist()
     ['shift_0.1', 'shift_0.2']
     """
-    return estimate(formula, data, Shift(delta), **options)
+    return _ask(Shift(delta), formula, data, options)
 
 
 def mean(formula: str, data: Any, at: Any, **options: Unpack[Options]) -> Results:
@@ -150,4 +163,4 @@ def mean(formula: str, data: Any, at: Any, **options: Unpack[Options]) -> Result
     >>> riesz.mean("y ~ treat(a) + .", data=data, at=[0, 1]).params.index.tolist()
     ['mean_0', 'mean_1']
     """
-    return estimate(formula, data, Mean(at), **options)
+    return _ask(Mean(at), formula, data, options)

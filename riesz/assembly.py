@@ -32,6 +32,7 @@ def build(
     kept: npt.NDArray[np.intp],
     total: int,
     weights: Array,
+    frequency: Array,
     groups: npt.NDArray[np.intp] | None,
     family: str,
     bounds: tuple[float, float] | None,
@@ -50,7 +51,7 @@ def build(
         Where those rows stand in the user's table.
     total : int
         Rows of the user's table.
-    weights : ndarray, shape (n,)
+    weights, frequency : ndarray, shape (n,)
     groups : ndarray of int, shape (n,), or None
     family : {"gaussian", "binomial"}
     bounds : tuple of float or None
@@ -97,10 +98,12 @@ def build(
         treatment=treatment.inputs(data),
         covariates=columns.without({treatment.name}),
         weights=weights,
+        frequency=frequency,
         groups=groups,
         strata=treatment.codes(data),
         family=family,
         bounds=bounds,
+        interacted=columns.interact(treatment.name),
     )
     return Blueprint(Design(base, slice(None)), components, treatment, data)
 

@@ -20,7 +20,9 @@ from riesz.errors import DataError, EstimandError, FormulaError, listing
 from riesz.formula import term_columns
 from riesz.moment import Array
 
-_STEP = float(np.cbrt(np.finfo(float).eps))  # of the range: balances truncation and rounding of a central difference
+_STEP = float(
+    np.cbrt(np.finfo(float).eps)
+)  # of the local spread: balances truncation and rounding of a central difference
 _KINK = 1e-2  # left and right slopes that differ by more than this share are a kink
 
 
@@ -83,6 +85,10 @@ class Columns:
                 found[name] = column
         return found
 
+    def interact(self, name: str) -> bool:
+        """Whether some term reads a variable together with another one."""
+        return any(name in reads and len(reads) > 1 for reads in self._reads.values())
+
     def without(self, changed: set[str]) -> npt.NDArray[np.intp]:
         """The columns that changes in some variables do not reach, the intercept left out."""
         reached = set(self._reached(changed)[0].tolist())
@@ -113,7 +119,7 @@ class Columns:
             raise EstimandError(f"mu.derivative(..., wrt={wrt!r}): `{wrt}` holds labels; a derivative wants a number.")
         a = frame[wrt].to_numpy()
         lowest, highest = min(a.min(), self._data[wrt].min()), max(a.max(), self._data[wrt].max())
-        step = _STEP * (highest - lowest)
+        step = _STEP * _local_spread(a)
         here = self._evaluate(spec, frame)
 
         def at(values: Array, rows: npt.NDArray[np.bool_]) -> Array:
@@ -131,7 +137,7 @@ class Columns:
         for rows, towards in ((a - step < lowest, 1.0), (a + step > highest, -1.0)):
             if rows.any():
                 one, two = a + towards * step, a + 2 * towards * step
-                slopes[rows] = towards * (4 * at(one, rows) - at(two, rows) - 3 * here[rows]) / (2 * step)
+                slopes[rows] = towards * (4 * at(one, rows) - at(two, rows) - 3 * here[rows]) / (2 * step[rows, None])
         return where, here, slopes
 
     def _reached(self, changed: set[str]) -> tuple[npt.NDArray[np.intp], Any]:
@@ -170,6 +176,18 @@ class Columns:
                     "extend in a straight line), a polynomial, or a smaller shift."
                 )
         return EstimandError(f"The formula cannot be evaluated at counterfactual rows: {_plain(error)}")
+
+
+def _local_spread(a: Array) -> Array:
+    """The distance over which the nearest few per cent of values lie: small where values are dense, as a skewed variable needs."""
+    order = np.argsort(a, kind="stable")
+    k = max(1, len(a) // 50)
+    sorted_ = a[order]
+    upper, lower = np.minimum(np.arange(len(a)) + k, len(a) - 1), np.maximum(np.arange(len(a)) - k, 0)
+    spread = np.empty(len(a))
+    spread[order] = sorted_[upper] - sorted_[lower]
+    whole = float(sorted_[-1] - sorted_[0])
+    return np.where(spread > 1e-9 * whole, spread, whole)  # heavy ties
 
 
 def evaluate_term(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str) -> pd.Series:

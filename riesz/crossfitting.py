@@ -6,6 +6,7 @@ sample for each repeat, rows in the user's order.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ import numpy.typing as npt
 from tqdm.auto import tqdm
 
 from riesz.design import Design
-from riesz.errors import DataError
+from riesz.errors import DataError, RieszWarning
 from riesz.folds import Labels
+from riesz.frame import ClusterLabels
 from riesz.learners import Fit, Learner
 from riesz.predictions import Predictions, join, rescale
 
@@ -98,6 +100,22 @@ def make_splits(labels: Sequence[Labels]) -> list[Split]:
     return [split for split in pairs if len(split.test)]
 
 
+def warn_of_cut_clusters(labels: Labels, clusters: ClusterLabels) -> None:
+    """Warn when rows of one cluster are both trained on and predicted."""
+    for name, codes in zip(clusters.names, clusters.codes, strict=True):
+        lowest, highest = np.full(codes.max() + 1, labels.max()), np.zeros(codes.max() + 1, dtype=np.intp)
+        np.minimum.at(lowest, codes, labels)
+        np.maximum.at(highest, codes, labels)
+        cut = int((lowest < highest).sum())
+        if cut:
+            warnings.warn(
+                f"The folds cut {cut} of {len(lowest)} clusters of `{name}`: rows of one cluster are trained on and predicted, "
+                "so errors may be too small. Fit with cluster=, or give all rows of a cluster the same fold.",
+                RieszWarning,
+                stacklevel=3,
+            )
+
+
 def check_splits(
     splits: Sequence[Split], arms: Labels | None, levels: Sequence[str], name: str, counting: npt.NDArray[np.bool_]
 ) -> None:
@@ -140,8 +158,7 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     jobs = [(problem.design, split) for problem in problems for repeat in problem.splits for split in repeat]
     seeds = [seed for problem in problems for seed in problem.seeds()]
     for problem in problems:
-        for rows in {len(split.train) for repeat in problem.splits for split in repeat}:
-            learner.check(problem.design, rows)
+        learner.check(problem.design, min(len(split.train) for repeat in problem.splits for split in repeat))
     hidden = None if progress is None else not progress
     with tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=1.5, leave=False) as bar:
 

@@ -39,6 +39,8 @@ class Base:
         The columns of z that the treatment does not reach, the intercept left out.
     weights : ndarray, shape (n,)
         Sampling weight times frequency weight.
+    frequency : ndarray, shape (n,)
+        How many identical rows a row stands for.
     groups : ndarray of int, shape (n,), or None
         Rows that a leave-one-out must leave out together.
     strata : ndarray of int, shape (n,), or None
@@ -46,6 +48,8 @@ class Base:
     family : {"gaussian", "binomial"}
     bounds : tuple of float or None
         Known limits of the outcome.
+    interacted : bool
+        Whether the formula lets the treatment's effect vary with a covariate.
     """
 
     y: Array
@@ -56,10 +60,12 @@ class Base:
     treatment: Array
     covariates: npt.NDArray[np.intp]
     weights: Array
+    frequency: Array
     groups: npt.NDArray[np.intp] | None
     strata: npt.NDArray[np.intp] | None
     family: str
     bounds: tuple[float, float] | None
+    interacted: bool
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class LearnerError(RieszError, ValueError):
     """The learner cannot be fitted with these settings on this design."""
 
 
+class ArgumentError(RieszError, TypeError):
+    """A keyword that no verb knows."""
+
+
 class RieszWarning(UserWarning):
     """Something a careful reader would want to know, though the fit goes on."""
 

@@ -24,7 +24,7 @@ from riesz.design import Design
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions
 
-_EDGE = 1e-3  # a bounded outcome's mu is kept this far inside its limits, as a share of their distance
+_EDGE = 1e-3  # a bounded outcome's mu is kept this far inside its limits, as a share of their distance, or nearer
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,10 @@ def _tmle_linear(predictions: Predictions, design: Design) -> Scores:
 
 def _tmle_logistic(predictions: Predictions, design: Design, low: float, high: float) -> Scores:
     """Logit mu* = logit mu + t rr, on the outcome scaled to [0, 1]."""
-    mu, rr = _inside(predictions.mu, low, high), predictions.rr
     y = (design.y - low) / (high - low)
+    middle = float(design.mean(y))
+    edge = min(_EDGE, 0.1 * middle, 0.1 * (1 - middle))  # a rare outcome, or limits far away, leave less room
+    mu, rr = _inside(predictions.mu, low, high, edge), predictions.rr
     index = logit(mu.observed)
     t = np.array([_solve_logistic(index, r, y, design.weights) for r in rr.observed])
     start = logit(mu.values)
@@ -101,14 +103,14 @@ def _tmle_logistic(predictions: Predictions, design: Design, low: float, high: f
     return Scores(plug_in + residuals, residuals)
 
 
-def _inside(mu: Evaluation, low: float, high: float) -> Evaluation:
+def _inside(mu: Evaluation, low: float, high: float, edge: float) -> Evaluation:
     """Mu scaled to [0, 1] and kept off its ends; where it is held there its slope is zero."""
 
     def squeeze(values: Array) -> Array:
-        return np.clip((values - low) / (high - low), _EDGE, 1 - _EDGE)
+        return np.clip((values - low) / (high - low), edge, 1 - edge)
 
     at = squeeze(mu.values)
-    held = (at == _EDGE) | (at == 1 - _EDGE)
+    held = (at == edge) | (at == 1 - edge)
     return Evaluation(squeeze(mu.observed), at, np.where(held, 0.0, mu.slopes / (high - low)))
 
 

@@ -87,6 +87,8 @@ class Table:
             if spec not in self.columns:
                 raise DataError(f"{what}={spec!r} is not a column of the data.{nearest(spec, self.columns)}")
             return self._column(spec)
+        if isinstance(spec, pd.Series):
+            self.check_index(spec, what)
         values = np.asarray(spec)
         if values.shape != (self.rows,):
             raise DataError(
@@ -94,6 +96,18 @@ class Table:
                 "data, or a column's name."
             )
         return pd.Series(values)
+
+    def check_index(self, given: pd.Series, what: str) -> None:
+        """Values go by position; a Series that is labelled otherwise than the data would be misaligned without a word."""
+        if (
+            isinstance(self._native, pd.DataFrame)
+            and len(given) == self.rows
+            and not given.index.equals(self._native.index)
+        ):
+            raise DataError(
+                f"{what} is a Series whose index differs from the data's, so its values would fall on the wrong rows. Align it "
+                "(series.reindex(data.index)), make it a column, or pass series.to_numpy() if the order is right."
+            )
 
     def clusters(self, spec: Any, kept: npt.NDArray[np.intp]) -> ClusterLabels:
         """Read a ``cluster=`` argument on the rows in use: None, a column's name, two of them, or arrays."""

@@ -101,7 +101,7 @@ class Moment:
         read = np.where(self.is_derivative[:, None], f.slopes, f.values)
         return np.asarray((self.weights * read).sum(axis=1))
 
-    def rows(self, z: Array, rows: Rows, component: int) -> Array:
+    def rows(self, z: Array, rows: Rows, component: int, tilt: Evaluation | None = None) -> Array:
         """The moment of every column of the design, so that m(z'theta) = rows @ theta.
 
         Parameters
@@ -110,19 +110,28 @@ class Moment:
             The design at these rows.
         rows : index of b rows
         component : int
+        tilt : Evaluation, shape (b,), optional
+            A function v: the moment of v z'theta is wanted instead.
 
         Returns
         -------
         ndarray, shape (b, p)
         """
-        weights = self.weights[component][:, rows]
-        level = weights[~self.is_derivative].sum(axis=0)
-        out = level[:, None] * z if level.any() else np.zeros_like(z)
-        for weight, point in zip(weights, self.points, strict=True):
+        out = np.zeros_like(z)
+        level = np.zeros(len(z))
+        for k, (weight, point) in enumerate(zip(self.weights[component][:, rows], self.points, strict=True)):
+            # m reads (v z)' = v' z + v z' at a derivative reading, v z at the others
+            value = weight if tilt is None else weight * tilt.values[k]
             if point.tangents is not None:
-                out[:, point.columns] += weight[:, None] * point.tangents[rows]
-            elif point.columns.size:
-                out[:, point.columns] += weight[:, None] * (point.values[rows] - z[:, point.columns])
+                out[:, point.columns] += value[:, None] * point.tangents[rows]
+                if tilt is None:
+                    continue
+                value = weight * tilt.slopes[k]
+            level += value
+            if point.columns.size:
+                out[:, point.columns] += value[:, None] * (point.values[rows] - z[:, point.columns])
+        if level.any():
+            out += level[:, None] * z
         return out
 
     def linear(self, z: Array, rows: Rows, theta: Array) -> Evaluation:

@@ -5,7 +5,6 @@ In: the formula, one table and the settings. Out: a :class:`Prepared`, which onl
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -16,9 +15,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.assembly import build
-from riesz.crossfitting import Problem, Split, check_splits, make_splits
+from riesz.crossfitting import Problem, Split, check_splits, make_splits, warn_of_cut_clusters
 from riesz.design import Blueprint
-from riesz.errors import DataError, LearnerError, RieszWarning, nearest
+from riesz.errors import DataError, LearnerError, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.base import show
 from riesz.estimators import ESTIMATORS
@@ -115,8 +114,13 @@ def prepare(
 
     # 2. the rows in use
     extras = {name: table.per_row(spec, name) for name, spec in labels.items() if spec is not None}
+    _check_policy_index(estimands, table)
     frame, kept = _rows(table, parsed.variables, estimands, {**extras, **clustering}, settings.na_action)
     weighting = _weights(extras, kept)
+    counting = weighting.total > 0
+    if not counting.all():  # rows of weight zero are not in the sample
+        frame, kept = _only(frame, counting), kept[counting]
+        weighting = _weights(extras, kept)
     clusters = table.clusters(cluster, kept)
 
     # 3. the arrays, and every check that needs no fitting
@@ -127,6 +131,7 @@ def prepare(
         kept,
         table.rows,
         weighting.total,
+        weighting.frequency,
         clusters.codes[0] if clusters.codes else None,
         settings.family,
         settings.bounds,
@@ -176,6 +181,19 @@ def _rows(
     return complete, kept
 
 
+def _only(frame: pd.DataFrame, rows: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    part = frame[rows].reset_index(drop=True)
+    factors = [name for name in part.columns if isinstance(part[name].dtype, pd.CategoricalDtype)]
+    return part.assign(**{name: part[name].cat.remove_unused_categories() for name in factors})
+
+
+def _check_policy_index(estimands: Sequence[Estimand], table: Table) -> None:
+    for estimand in estimands:
+        for spec in estimand.specifications():
+            if isinstance(spec, pd.Series):
+                table.check_index(spec, estimand.verb)
+
+
 def _weights(extras: Mapping[str, pd.Series], kept: npt.NDArray[np.intp]) -> Weights:
     made = []
     for name in ("weights", "freq_weights"):
@@ -216,7 +234,7 @@ def _splits(
         labels = np.asarray(pd.factorize(own.iloc[kept], sort=True)[0], dtype=np.intp)
         if labels.max() == 0:
             raise DataError("folds has a single label; wanted at least two, or folds=1 for no sample splitting.")
-        _warn_of_cut_clusters(labels, clusters)
+        warn_of_cut_clusters(labels, clusters)
         drawn = [[labels]]
     else:
         folds = int(settings.folds)
@@ -227,21 +245,6 @@ def _splits(
     for repeat in splits:
         check_splits(repeat, arms, levels, treatment.name, counting)
     return splits
-
-
-def _warn_of_cut_clusters(labels: npt.NDArray[np.intp], clusters: ClusterLabels) -> None:
-    for name, codes in zip(clusters.names, clusters.codes, strict=True):
-        lowest, highest = np.full(codes.max() + 1, labels.max()), np.zeros(codes.max() + 1, dtype=np.intp)
-        np.minimum.at(lowest, codes, labels)
-        np.maximum.at(highest, codes, labels)
-        cut = int((lowest < highest).sum())
-        if cut:
-            warnings.warn(
-                f"Your folds cut {cut} of {len(lowest)} clusters of `{name}`: rows of one cluster are trained on and predicted, so "
-                "errors may be too small. Give all rows of a cluster the same fold.",
-                RieszWarning,
-                stacklevel=2,
-            )
 
 
 def _draw(

@@ -18,7 +18,7 @@ from scipy import stats
 from statsmodels.stats.contrast import ContrastResults
 from tabulate import tabulate
 
-from riesz.crossfitting import CrossFit
+from riesz.crossfitting import CrossFit, warn_of_cut_clusters
 from riesz.design import Design
 from riesz.diagnostics import representer_health
 from riesz.errors import RieszError
@@ -161,7 +161,7 @@ class Results:
         r, q = self._restrictions(r_matrix)
         effect = r @ self._value
         sd = np.sqrt(np.diag(r @ self._covariance @ r.T))
-        return ContrastResults(effect=effect, t=(effect - q) / sd, sd=sd, df_denom=np.inf, distribution="norm")
+        return ContrastResults(effect=effect, statistic=(effect - q) / sd, sd=sd, distribution="norm")
 
     def wald_test(self, r_matrix: Any) -> ContrastResults:
         """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, or a matrix."""
@@ -179,7 +179,14 @@ class Results:
 
         The folds stay as they were drawn; clusters that straddle them deserve a fit with ``cluster=`` from the start.
         """
-        return Results(self.model, self._crossfit, self.model.table.clusters(cluster, self.model.kept))
+        if isinstance(cluster, str) and cluster.upper().startswith("HC"):
+            raise RieszError(
+                f"with_cov({cluster!r}): standard errors are robust by default; with_cov() gives them back."
+            )
+        clusters = self.model.table.clusters(cluster, self.model.kept)
+        if self._folds > 1:
+            warn_of_cut_clusters(self._crossfit.folds[0], clusters)
+        return Results(self.model, self._crossfit, clusters)
 
     # tables
 
@@ -333,7 +340,7 @@ class Results:
         return [
             f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of "
             f"{len(self.model.kept):,} rows.",
-            f"E_n[rr * anchor] = {row['rr_anchor']:.4g}, known value {row['anchor_moment']:.4g}.",
+            f"E_n[rr * anchor] = {row['rr_anchor']:.4g}, known value {row['anchor_moment']:.4g} (they should agree).",
         ]
 
     def _health_table(self) -> pd.DataFrame:
@@ -355,6 +362,17 @@ class Results:
             remarks.append(
                 f"The {self.model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."
             )
+        health = self.diagnostics()
+        gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
+        if gap.max() > 0.1:
+            remarks.append(
+                f"The Riesz representer of {gap.idxmax()} misses a value it should have by {gap.max():.0%}: overlap is weak or the "
+                "formula too rich for these rows. Distrust estimate and error."
+            )
+        few = [int(codes.max()) + 1 for codes in self._clusters.codes if codes.max() + 1 < 20]
+        if few:
+            remarks.append(f"Only {min(few)} clusters: normal intervals are then too short.")
+        remarks += self.model.learner.remarks(self._design)
         if self._folds == 1:
             remarks.append("No sample splitting (folds=1): standard errors assume that the learner does not overfit.")
         return remarks

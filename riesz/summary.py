@@ -34,7 +34,11 @@ _SYMBOLS = {
     " - ": " \u2212 ",
 }
 _CELL = "padding:.2em .7em;border:none;background:transparent"
-_TEX = str.maketrans({c: rf"\{c}" for c in "&%$#_{}"} | {"|": r"$|$", ">": r"$>$", "<": r"$<$", "*": r"$\cdot$"})
+_TEX = str.maketrans(
+    {c: rf"\{c}" for c in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+    | {"|": r"$|$", ">": r"$>$", "<": r"$<$", "*": r"$\cdot$"}
+)
 
 
 @dataclass(frozen=True)

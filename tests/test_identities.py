@@ -174,3 +174,25 @@ def test_constraint_holds_exactly(continuous_frame: pd.DataFrame) -> None:
     np.testing.assert_allclose(
         design.mean(design.base.moment.apply(r)), design.mean(design.base.moment.apply(design.base.anchor)), rtol=EXACT
     )
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize("rr", ["constrained", "riesz"])
+@pytest.mark.parametrize("case", ["ate", "att", "ape", "mean", "ade", "ipe", "ate, three arms", "several"])
+def test_logistic_class_without_penalty(
+    request: pytest.FixtureRequest, case: str, rr: str, weights: str | None
+) -> None:
+    """direct == dr == tmle in the logistic class: rr is orthogonal to the errors of the logit."""
+    frame, _, estimand = ALL[case]
+    data = request.getfixturevalue(frame)
+    data = data.assign(y=(data["y"] > data["y"].median()).astype(float))
+    formula = {
+        "binary_frame": "y ~ treat(a) * x1 + g",
+        "continuous_frame": "y ~ treat(d) * x1 + g",
+        "arms_frame": "y ~ treat(arm, reference='placebo') * x1 + g",
+    }[frame]
+    learner = riesz.Linear(0, 0, rr=rr)
+    fit = riesz.estimate(formula, data, estimand, learner=learner, folds=1, family="binomial", weights=weights)
+    values = fit.estimates["estimate"].unstack()
+    np.testing.assert_allclose(values["dr"], values["direct"], atol=1e-6)
+    np.testing.assert_allclose(values["tmle"], values["direct"], atol=1e-4)

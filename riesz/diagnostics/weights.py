@@ -27,7 +27,7 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
     return pd.DataFrame(
         {
             "largest_rr": np.abs(rr).max(axis=1),
-            "effective_n": pull.sum(axis=1) ** 2 / (pull**2).sum(axis=1),
+            "effective_n": pull.sum(axis=1) ** 2 / (pull**2 / design.base.frequency[design.rows]).sum(axis=1),
             "rr_anchor": design.mean(rr * design.base.anchor.observed),
             "anchor_moment": design.mean(design.base.moment.apply(design.base.anchor)),
         }

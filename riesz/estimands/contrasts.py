@@ -128,7 +128,8 @@ class APE(Estimand):
     Parameters
     ----------
     policy : str, callable or array_like
-        The probability of treatment for each row, in [0, 1]; true/false counts as 1/0.
+        The probability of treatment for each row, in [0, 1]; true/false counts as 1/0. The treated arm is the one that is
+        not the reference; with labels, say which is which: ``treat(arm, reference="placebo")``.
 
     References
     ----------
@@ -170,6 +171,6 @@ class APE(Estimand):
                 ),
                 anchor=lambda data: treatment.indicator(data, treated) + 1.0 - pi,
                 symbol=f"E[pi mu({show(treated)}, X) + (1 - pi) mu({show(reference)}, X)]",
-                words=f"Mean outcome under the policy {rule} ({np.mean(pi):.0%} treated)",
+                words=f"Mean outcome under the policy {rule} ({np.mean(pi):.0%} assigned {treatment.name}={show(treated)})",
             ),
         )

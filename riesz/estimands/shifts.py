@@ -123,7 +123,7 @@ class Mean(Estimand):
                 symbol=f"E[mu({show(level)}, X)]",
                 words=f"Mean outcome with {treatment.name} set to {show(level)}",
             )
-        if treatment.categorical:
+        if treatment.categorical and not all(isinstance(level, float) for level in treatment.levels):
             raise EstimandError(
                 f"at={_label(spec)!r}: a policy that computes the treatment wants a number, but `{treatment.name}` holds "
                 f"labels ({listing(treatment.levels, 4)}). Give a level or a list of levels."

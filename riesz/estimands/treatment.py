@@ -128,7 +128,7 @@ def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: s
     Treatment
     pandas.Series
         Numeric for a number or for arms coded 0 and 1, categorical with the reference first otherwise, so that results do
-        not depend on how arms are coded.
+        not depend on what two arms are called.
     """
     name = str(column.name)
     categorical = isinstance(column.dtype, pd.CategoricalDtype)
@@ -157,9 +157,6 @@ def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: s
         return Treatment(name, (), False), column
     levels = _order(name, distinct, reference)
     if not categorical and levels == (0.0, 1.0):
-        return Treatment(name, levels, False), column
-    if not categorical and wanted == "any":
-        # a few numeric values, and an estimand that may add and subtract: keep the number, know the arms
         return Treatment(name, levels, False), column
     ordered = pd.Categorical(column, categories=list(levels))
     return Treatment(name, levels, True), pd.Series(ordered, index=column.index, name=name)

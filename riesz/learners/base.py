@@ -30,11 +30,15 @@ class Learner(ABC):
 
     @abstractmethod
     def check(self, design: Design, rows: int) -> None:
-        """Raise :class:`~riesz.errors.LearnerError` when a training set of so many rows cannot be fitted."""
+        """Raise :class:`~riesz.errors.LearnerError` when the full design, or training sets as small as ``rows``, cannot do."""
 
     @abstractmethod
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
         """Fit every design; the i-th fit depends on the i-th design and seed only. Call ``done`` after each."""
+
+    @abstractmethod
+    def remarks(self, design: Design) -> list[str]:
+        """What a reader of the summary should know about this learner on this design; often nothing."""
 
     @abstractmethod
     def describe(self, family: str) -> str:

@@ -7,6 +7,11 @@ the solution is
 .. math:: c = S^{-1} M \, \frac{M'b}{M'S^{-1}M}, \qquad S = E_n[z z'] + \lambda D, \quad M = h_n(z),
 
 which is proportional to the minimiser :math:`S^{-1}M` of the Riesz loss :math:`E_n[\alpha^2 - 2 m(\alpha)]` at every penalty.
+
+Under ``family="binomial"`` mu is logistic and its errors are, to first order, :math:`v\, z'\delta` with
+:math:`v = \mu(1 - \mu)`. For the bias correction to remove them, rr must represent the moment on functions of that form, so
+both problems use the inner product :math:`E_n[v f g]` and :math:`M = h_n(v z)`, and rr comes with its scale. Without
+penalty and splitting this is the influence function of the logit plug-in.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import numpy as np
 from scipy.special import expit
 
 from riesz.design import Design
-from riesz.errors import LearnerError
+from riesz.errors import LearnerError, listing
 from riesz.learners.base import Fit, Learner
 from riesz.learners.ridge import (
     GRID,
@@ -28,6 +33,7 @@ from riesz.learners.ridge import (
     choose_riesz_penalty,
     make_basis,
     moments,
+    unidentified,
 )
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions
@@ -40,7 +46,8 @@ class Linear(Learner):
     """Closed-form learner: linear in the formula's columns, float64, deterministic.
 
     Under ``family="gaussian"`` mu is a ridge regression; under ``family="binomial"`` it is a ridge-penalised logistic
-    regression, whose moments act on the probability. The Riesz representer is linear in the columns either way.
+    regression, whose moments act on the probability. The Riesz representer is linear in the columns either way; under
+    ``"binomial"`` it is learned in the inner product that the logit's own errors call for (weights mu (1 - mu)).
 
     Parameters
     ----------
@@ -82,6 +89,22 @@ class Linear(Learner):
                     "fewer folds."
                 )
 
+        lost = unidentified(design) if columns < rows else None
+        if lost is not None:
+            raise LearnerError(
+                f"The estimand is not identified: a combination of the columns {listing(lost[1])} is zero on every row, but not at "
+                "the counterfactual rows that the estimand reads. Either a covariate repeats the treatment (leave it out), or "
+                "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows)."
+            )
+
+    def remarks(self, design: Design) -> list[str]:
+        if design.base.interacted or design.base.strata is None:
+            return []
+        return [
+            "The formula has no interaction with the treatment, so this learner takes the effect to be the same for everyone; "
+            "treat(a) * (...) lets it vary."
+        ]
+
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
         fits = []
         for design in designs:
@@ -118,16 +141,7 @@ class LinearFit(Fit):
     chosen: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
-        theta = np.column_stack([self.mu, self.rr])
-        readings, n, functions = len(design.base.moment.points), len(design), theta.shape[1]
-        whole = Evaluation(
-            np.empty((functions, n)), np.empty((functions, readings, n)), np.empty((functions, readings, n))
-        )
-        for own, rows in design.blocks():
-            part = design.base.moment.linear(design.base.z[rows], rows, theta)
-            whole.observed[:, own] = part.observed
-            whole.values[..., own] = part.values
-            whole.slopes[..., own] = part.slopes
+        whole = _evaluate(design, np.column_stack([self.mu, self.rr]))
         mu = whole.map(lambda values: values[0])
         if self.logistic:
             at = expit(mu.values)
@@ -140,15 +154,19 @@ class LinearFit(Fit):
 
 def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool) -> LinearFit:
     """Fit mu and rr on one design."""
-    basis = make_basis(design, design.weights, np.vstack([design.y, design.base.anchor.observed[:, design.rows]]))
-    grid = GRID if basis.rank < len(design) else GRID[1:]
     logistic = design.base.family == "binomial"
+    tilt = None
     if logistic:
         mu, chosen = _logistic(design, penalty)
-    else:
+        tilt = _curvature(design, mu)
+    targets = np.vstack([design.y, design.base.anchor.observed[:, design.rows]])
+    basis = make_basis(design, design.weights, targets, tilt)
+    grid = GRID if basis.rank < len(design) else GRID[1:]
+    if not logistic:
         mu, chosen = _ridge(design, basis, design.y, penalty, grid)  # the basis' first target
     rr, rr_chosen = _riesz(design, basis, rr_penalty, grid, constrained)
-    return LinearFit(mu, rr, logistic, constrained, {"penalty": chosen, **rr_chosen})
+    scale_free = constrained and not logistic
+    return LinearFit(mu, rr, logistic, scale_free, {"penalty": chosen, **rr_chosen})
 
 
 def _ridge(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
@@ -174,7 +192,10 @@ def _riesz(
                     "The anchor's projection on the formula's columns has a zero moment, so the columns cannot carry the Riesz "
                     "representer. Let the treatment enter the formula by itself (treat(a) + ...), or pass another anchor."
                 )
-            direction = direction * h / (m[c] @ direction)
+            if basis.tilt is None:
+                direction = direction * h / (m[c] @ direction)  # up to scale
+            else:
+                direction = direction * (m[c] @ direction) / (direction @ direction)
         found.append(basis.transform @ direction)
         chosen[f"rr_penalty_{c}"] = lam
     return np.column_stack(found), chosen
@@ -202,7 +223,30 @@ def _logistic(design: Design, penalty: Penalty) -> tuple[Array, float]:
         eta = new
         if moved < 1e-9:
             break
-    return theta, lam
+    return theta, lam * float(weights @ curvature) / float(weights.sum())
+
+
+def _curvature(design: Design, theta: Array) -> Evaluation:
+    """V = mu (1 - mu) at the training rows and at their readings, shape (n,); at least a hundredth of its largest value."""
+    index = _evaluate(design, theta[:, None]).map(lambda values: values[0])
+    p = expit(index.values)
+    v = np.clip(p * (1 - p), 0.0025, None)
+    observed = expit(index.observed)
+    return Evaluation(
+        np.clip(observed * (1 - observed), 0.0025, None), v, np.where(v > 0.0025, (1 - 2 * p) * v * index.slopes, 0.0)
+    )
+
+
+def _evaluate(design: Design, theta: Array) -> Evaluation:
+    """The linear functions z'theta at the rows of a design and at each reading, shape (F, n)."""
+    readings, n, functions = len(design.base.moment.points), len(design), theta.shape[1]
+    whole = Evaluation(np.empty((functions, n)), np.empty((functions, readings, n)), np.empty((functions, readings, n)))
+    for own, rows in design.blocks():
+        part = design.base.moment.linear(design.base.z[rows], rows, theta)
+        whole.observed[:, own] = part.observed
+        whole.values[..., own] = part.values
+        whole.slopes[..., own] = part.slopes
+    return whole
 
 
 def _index(design: Design, theta: Array) -> Array:

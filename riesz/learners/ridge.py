@@ -16,6 +16,7 @@ clusters) is left out in turn, which is plenty to tell penalties apart.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,11 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import Design
-from riesz.moment import Array, Rows
+from riesz.moment import Array, Evaluation, Rows
+
+Own = slice | npt.NDArray[np.intp]
 
 _MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
 _MOST_CLUSTERS = 1000  # the same for clusters
-_RANK = 1e-12  # directions with a smaller share of the largest eigenvalue are taken for collinear
+_DOUBTFUL = 1e-9  # directions with a smaller share of the largest eigenvalue are looked at twice
+_NULL = 1e-18  # and are collinear when their mean square, of standardised columns, is smaller than this
 GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e2, 17)])  # penalties tried, per row and for standardised columns
 
 
@@ -45,12 +49,16 @@ class Basis:
         omega.
     projections : ndarray, shape (k, targets)
         sum_i omega_i q_i t_i for each target t given to :func:`make_basis`.
+    tilt : Evaluation, shape (n,), or None
+        The function v by which the inner product E[v f g] is weighted, on top of the weights; the Riesz loss is then
+        E_n[v alpha^2 - 2 m(v alpha)].
     """
 
     transform: Array
     penalty: Array
     shares: Array
     projections: Array
+    tilt: Evaluation | None
 
     @property
     def rank(self) -> int:
@@ -76,7 +84,7 @@ def _left_out(design: Design, transform: Array) -> Iterator[tuple[npt.NDArray[np
         yield chosen[own], base, z, q
 
 
-def make_basis(design: Design, weights: Array, targets: Array) -> Basis:
+def make_basis(design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None) -> Basis:
     """Build the basis for some rows and weights, and project targets on it.
 
     Parameters
@@ -86,34 +94,133 @@ def make_basis(design: Design, weights: Array, targets: Array) -> Basis:
         Non-negative.
     targets : ndarray, shape (targets, n)
         What is to be regressed: the outcome, anchors.
+    tilt : Evaluation, shape (n,), optional
+        See :class:`Basis`; the weights are multiplied by it.
 
     Returns
     -------
     Basis
     """
+    if tilt is not None:
+        weights = weights * tilt.observed
     shares = weights / weights.sum()
-    standard, penalised = _standardise(design, shares)
-    inner = np.eye(standard.shape[1])  # the basis in terms of standardised columns
-    for _ in range(2):
-        gram = np.zeros((inner.shape[1], inner.shape[1]))
-        projected = np.zeros((inner.shape[1], len(targets)))
-        for own, _, _, q in _blocks(design, standard @ inner):
-            weighted = q * shares[own, None]
-            gram += weighted.T @ q
-            projected += weighted.T @ targets[:, own].T
-        values, vectors = np.linalg.eigh(gram)
-        keep = values > _RANK * values[-1]
-        turn = vectors[:, keep] / np.sqrt(values[keep])
-        inner, projected = inner @ turn, turn.T @ projected
-    penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
-    return Basis(standard @ inner @ rotation, np.clip(penalty, 0.0, None), shares, rotation.T @ projected)
+    standard = _standardise(design, shares)
+    inner, _ = _directions(design, standard, shares)  # the basis in terms of standardised columns
+    gram = np.zeros((inner.shape[1], inner.shape[1]))
+    projected = np.zeros((inner.shape[1], len(targets)))
+    for own, rows in design.blocks():
+        q = standard.apply(design.base.z[rows]) @ inner
+        weighted = q * shares[own, None]
+        gram += weighted.T @ q
+        projected += weighted.T @ targets[:, own].T
+    values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
+    turn = vectors / np.sqrt(values)
+    inner, projected = inner @ turn, turn.T @ projected
+    penalty, rotation = np.linalg.eigh(inner.T @ (standard.penalised[:, None] * inner))
+    transform = standard.matrix @ inner @ rotation
+    return Basis(transform, np.clip(penalty, 0.0, None), shares, rotation.T @ projected, tilt)
 
 
-def _standardise(design: Design, shares: Array) -> tuple[Array, Array]:
-    """The map from raw to standardised columns, shape (p, p), and which of them are penalised, shape (p,).
+def _directions(design: Design, standard: Standard, shares: Array) -> tuple[Array, Array]:
+    """Combinations of standardised columns that are nearly orthonormal on the rows, and those that are zero on every row.
 
-    Without an intercept columns are scaled but not centred: centring would add one.
+    Directions that look collinear are looked at again by themselves: that second look tells a small one from rounding.
+
+    Returns
+    -------
+    ndarray, shape (p, k)
+    ndarray, shape (p, p - k)
     """
+
+    def look(at: Array) -> tuple[Array, Array]:
+        gram = np.zeros((at.shape[1], at.shape[1]))
+        for own, rows in design.blocks():
+            q = standard.apply(design.base.z[rows]) @ at
+            gram += (q * shares[own, None]).T @ q
+        values, vectors = np.linalg.eigh(gram)
+        return values, at @ vectors
+
+    values, found = look(np.eye(len(standard.spread)))
+    sure = values > _DOUBTFUL * values[-1]
+    inner = found[:, sure] / np.sqrt(values[sure])
+    if sure.all():
+        return inner, found[:, ~sure]
+    values, doubtful = look(found[:, ~sure])
+    rounding = 10 * np.finfo(float).eps * float(np.max(np.abs(standard.centre) / standard.spread, initial=0.0))
+    real = values > max(_NULL, rounding**2)
+    return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), doubtful[:, ~real]
+
+
+def unidentified(design: Design) -> tuple[int, list[str]] | None:
+    """Find a component that reads a combination of columns which is zero on every row, but not where the moment looks.
+
+    A covariate that repeats the treatment does that, and a cell without rows in one arm. No data can tell that
+    combination's coefficient, so the estimate would be arbitrary.
+
+    Returns
+    -------
+    (component, columns) or None
+        The columns that take part, the heaviest first.
+    """
+    shares = design.weights / design.weights.sum()
+    standard = _standardise(design, shares)
+    _, null = _directions(design, standard, shares)
+    if not null.shape[1]:
+        return None
+    for c in range(design.components):
+        size, reading = 0.0, np.zeros(len(standard.spread))
+        for _, rows in design.blocks():
+            m = design.base.moment.rows(design.base.z[rows], rows, c) @ standard.matrix
+            size += float(np.abs(m @ null).sum()) / len(design)
+            reading += m.sum(axis=0) / len(design)
+        if size > 1e-6:
+            weight = np.abs(null @ (null.T @ reading))
+            order = np.argsort(-weight)
+            return c, [design.base.names[j] for j in order if weight[j] > 0.1 * weight.max()][:4]
+    return None
+
+
+def _moment_rows(design: Design, basis: Basis, own: Own, rows: Rows, z: Array, component: int) -> Array:
+    """m(v z) / v, row by row: with the shares of the basis, its mean is the Riesz loss's linear term."""
+    if basis.tilt is None:
+        return design.base.moment.rows(z, rows, component)
+    part = basis.tilt.map(lambda values: values[..., own])
+    return design.base.moment.rows(z, rows, component, part) / part.observed[:, None]
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Standardised columns: (z - centre) / spread, the intercept left alone.
+
+    Attributes
+    ----------
+    centre, spread : ndarray, shape (p,)
+        Without an intercept the centre is zero: centring would add one.
+    penalised : ndarray, shape (p,)
+        1, and 0 for the intercept.
+    intercept : int or None
+    """
+
+    centre: Array
+    spread: Array
+    penalised: Array
+    intercept: int | None
+
+    def apply(self, z: Array) -> Array:
+        """Standardise rows; more precise than ``z @ matrix`` when means are large."""
+        return (z - self.centre) / self.spread
+
+    @property
+    def matrix(self) -> Array:
+        """The same as a matrix, shape (p, p), which also applies to moments of the columns."""
+        made = np.diag(1.0 / self.spread)
+        if self.intercept is not None:
+            made[self.intercept] -= self.centre / self.spread
+        return made
+
+
+def _standardise(design: Design, shares: Array) -> Standard:
+    """Weighted means and standard deviations of the columns."""
     names, z = design.base.names, design.base.z
     intercept = names.index("Intercept") if "Intercept" in names else None
     start = z[0]  # sums of squares around a row of the data lose nothing to large means
@@ -124,20 +231,14 @@ def _standardise(design: Design, shares: Array) -> tuple[Array, Array]:
         second += shares[own] @ gap**2
     mean = start + first
     variance = np.clip(second - first**2, 0.0, None)
+    penalised = np.ones(len(names))
     if intercept is None:
         centre, spread = np.zeros(len(names)), np.sqrt(variance + mean**2)
     else:
-        centre, spread = mean.copy(), np.sqrt(variance)
-        centre[intercept] = 0.0
-    constant = spread <= 1e-7 * np.abs(mean)  # rounding leaves a constant a spread of its own
-    spread = np.where(constant, 1.0, spread)
-    penalised = np.ones(len(names))
-    transform = np.diag(1.0 / spread)
-    if intercept is not None:
-        penalised[intercept] = 0.0
-        transform[intercept] = -centre / spread
-        transform[intercept, intercept] = 1.0
-    return transform, penalised
+        centre, spread = mean, np.sqrt(variance)
+        centre[intercept], spread[intercept], penalised[intercept] = 0.0, 1.0, 0.0
+    constant = spread <= 1e-9 * np.abs(mean)  # rounding leaves a constant a spread of its own
+    return Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
 
 
 def moments(design: Design, basis: Basis) -> Array:
@@ -146,7 +247,7 @@ def moments(design: Design, basis: Basis) -> Array:
     for own, rows in design.blocks():
         z = design.base.z[rows]
         for c in range(design.components):
-            total[c] += basis.shares[own] @ design.base.moment.rows(z, rows, c)
+            total[c] += basis.shares[own] @ _moment_rows(design, basis, own, rows, z, c)
     return total @ basis.transform
 
 
@@ -162,7 +263,7 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
         alone = room < 1e-8  # a direction that this row alone shows: without it there is nothing to predict from
         error = (response[own, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
         loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
-    return float(grid[np.argmin(loss)])
+    return float(grid[np.nanargmin(loss)])
 
 
 def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array, grid: Array) -> float:
@@ -177,7 +278,7 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
     rho = b[:, None] * shrink
     loss = np.zeros(len(grid))
     for own, rows, z, q in _left_out(design, basis.transform):
-        m = design.base.moment.rows(z, rows, component) @ basis.transform
+        m = _moment_rows(design, basis, own, rows, z, component) @ basis.transform
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
         cross = share * ((q * m) @ shrink)
@@ -185,7 +286,7 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
         alpha = (q @ rho - cross) / np.where(alone, 1.0, room)
         moment = m @ rho - share * (m**2 @ shrink) + cross * alpha
         loss += (share * np.where(alone, np.inf, alpha**2 - 2 * moment)).sum(axis=0)
-    return float(grid[np.argmin(loss)])
+    return float(grid[np.nanargmin(loss)])
 
 
 def _choose_by_groups(
@@ -208,12 +309,23 @@ def _choose_by_groups(
             assert response is not None
             m = q * response[members, None]
         else:
-            m = design.base.moment.rows(z, rows, component) @ basis.transform
-        # pinv, for a direction that only this cluster shows
-        theta = np.linalg.pinv(diagonal - q.T @ (share[:, None] * q), hermitian=True) @ (b - share @ m)
+            m = _moment_rows(design, basis, members, rows, z, component) @ basis.transform
+        theta = _solve(diagonal - q.T @ (share[:, None] * q), b - share @ m)
         fitted = q @ theta.T
         if response is not None:
             loss += share @ (response[members, None] - fitted) ** 2
         else:
             loss += share @ (fitted**2 - 2 * (m @ theta.T))
-    return float(grid[np.argmin(loss)])
+    return float(grid[np.nanargmin(loss)])
+
+
+def _solve(left: Array, right: Array) -> Array:
+    """Solve for every penalty; one that leaves a direction only this cluster shows has no solution, and NaN rules it out."""
+    try:
+        return np.asarray(np.linalg.solve(left, np.broadcast_to(right, left.shape[:-1])[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        found = np.full(left.shape[:-1], np.nan)
+        for at, matrix in enumerate(left):
+            with contextlib.suppress(np.linalg.LinAlgError):
+                found[at] = np.linalg.solve(matrix, right)
+        return found
