@@ -12,7 +12,8 @@ from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
 from riesz.estimation import estimate, estimate_many
-from riesz.learners import Linear
+from riesz.learners import Linear, MADNet
+from riesz.learners.neural.training import Stage
 from riesz.results import Results
 
 __version__ = "0.1.0"
@@ -30,11 +31,13 @@ __all__ = [
     "FormulaError",
     "LearnerError",
     "Linear",
+    "MADNet",
     "Mean",
     "Results",
     "RieszError",
     "RieszWarning",
     "Shift",
+    "Stage",
     "ade",
     "ape",
     "atc",

@@ -154,6 +154,12 @@ class Results:
         """What the learner reports of each fit (penalties chosen), one row a repeat and split."""
         return pd.DataFrame([fit.details() for fit in self._crossfit.fits])
 
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """The course of training, one row a network (``member``) and epoch; empty for closed-form learners."""
+        courses = [fit.history().assign(member=member) for member, fit in enumerate(self._crossfit.fits)]
+        return pd.concat(courses, ignore_index=True)
+
     # tests
 
     def t_test(self, r_matrix: Any) -> ContrastResults:

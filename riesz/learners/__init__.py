@@ -5,9 +5,10 @@ from collections.abc import Callable
 from riesz.errors import LearnerError, nearest
 from riesz.learners.base import Fit, Learner
 from riesz.learners.linear import Linear
+from riesz.learners.neural.learner import MADNet
 
 #: Name to learner, as ``learner="..."`` finds it; conformance tests loop over it.
-LEARNERS: dict[str, Callable[[], Learner]] = {"linear": Linear}
+LEARNERS: dict[str, Callable[[], Learner]] = {"linear": Linear, "madnet": MADNet}
 
 
 def find_learner(learner: object) -> Learner:
@@ -23,4 +24,4 @@ def find_learner(learner: object) -> Learner:
     )
 
 
-__all__ = ["LEARNERS", "Fit", "Learner", "Linear", "find_learner"]
+__all__ = ["LEARNERS", "Fit", "Learner", "Linear", "MADNet", "find_learner"]

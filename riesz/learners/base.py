@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
+import pandas as pd
+
 from riesz.design import Design
 from riesz.predictions import Predictions
 
@@ -23,6 +25,10 @@ class Fit(ABC):
     @abstractmethod
     def details(self) -> Mapping[str, float]:
         """Numbers worth reporting about this fit, such as the penalty that was chosen."""
+
+    @abstractmethod
+    def history(self) -> pd.DataFrame:
+        """The course of training, one row an epoch; empty for closed forms."""
 
 
 class Learner(ABC):

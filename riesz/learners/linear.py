@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from riesz.design import Design
@@ -141,7 +142,7 @@ class LinearFit(Fit):
     chosen: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
-        whole = _evaluate(design, np.column_stack([self.mu, self.rr]))
+        whole = evaluate_linear(design, np.column_stack([self.mu, self.rr]))
         mu = whole.map(lambda values: values[0])
         if self.logistic:
             at = expit(mu.values)
@@ -150,6 +151,9 @@ class LinearFit(Fit):
 
     def details(self) -> Mapping[str, float]:
         return self.chosen
+
+    def history(self) -> pd.DataFrame:
+        return pd.DataFrame()
 
 
 def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool) -> LinearFit:
@@ -164,7 +168,7 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
     grid = GRID if basis.rank < len(design) else GRID[1:]
     if not logistic:
         mu, chosen = _ridge(design, basis, design.y, penalty, grid)  # the basis' first target
-    rr, rr_chosen = _riesz(design, basis, rr_penalty, grid, constrained)
+    rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, grid, constrained)
     scale_free = constrained and not logistic
     return LinearFit(mu, rr, logistic, scale_free, {"penalty": chosen, **rr_chosen})
 
@@ -175,7 +179,7 @@ def _ridge(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array
     return basis.transform @ (b * basis.shrink(lam)), lam
 
 
-def _riesz(
+def riesz_coefficients(
     design: Design, basis: Basis, penalty: Penalty, grid: Array, constrained: bool
 ) -> tuple[Array, dict[str, float]]:
     """Coefficients of rr, shape (p, K); up to scale when constrained."""
@@ -228,7 +232,7 @@ def _logistic(design: Design, penalty: Penalty) -> tuple[Array, float]:
 
 def _curvature(design: Design, theta: Array) -> Evaluation:
     """V = mu (1 - mu) at the training rows and at their readings, shape (n,); at least a hundredth of its largest value."""
-    index = _evaluate(design, theta[:, None]).map(lambda values: values[0])
+    index = evaluate_linear(design, theta[:, None]).map(lambda values: values[0])
     p = expit(index.values)
     v = np.clip(p * (1 - p), 0.0025, None)
     observed = expit(index.observed)
@@ -237,7 +241,7 @@ def _curvature(design: Design, theta: Array) -> Evaluation:
     )
 
 
-def _evaluate(design: Design, theta: Array) -> Evaluation:
+def evaluate_linear(design: Design, theta: Array) -> Evaluation:
     """The linear functions z'theta at the rows of a design and at each reading, shape (F, n)."""
     readings, n, functions = len(design.base.moment.points), len(design), theta.shape[1]
     whole = Evaluation(np.empty((functions, n)), np.empty((functions, readings, n)), np.empty((functions, readings, n)))

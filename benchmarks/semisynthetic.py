@@ -1,0 +1,170 @@
+"""IHDP and BHP: any learner over many semi-synthetic data sets, beside the paper's table.
+
+    python benchmarks/semisynthetic.py ihdp --data ../shared/data --datasets 0-99 --jobs 2 --learner madnet-paper --folds 1
+
+Writes each finished group of data sets to benchmarks/raw/ (not committed); stop at any time, and the same command goes on
+from there. The sum goes to benchmarks/results/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from provenance import provenance
+
+import riesz
+
+HERE = Path(__file__).parent
+GROUP = 8  # data sets that are fitted together
+
+
+def learners() -> dict[str, object]:
+    connected = {"architecture": "fully_connected", "depth": 4}
+    return {
+        "linear": riesz.Linear(),
+        "madnet": riesz.MADNet(),
+        "madnet-paper": riesz.MADNet.paper(),
+        "madnet-paper-fc": riesz.MADNet.paper(**connected),
+        "madnet-paper-ade": riesz.MADNet.paper("ade"),
+        "madnet-paper-ade-fc": riesz.MADNet.paper("ade", **connected),
+    }
+
+
+class IHDP:
+    formula = "y ~ treat(a) + . - row"
+    verb = riesz.ATE()
+
+    def __init__(self, data: Path) -> None:
+        self.covariates = pd.read_parquet(data / "ihdp_covariates.parquet")
+        self.coefficients = pd.read_parquet(data / "ihdp_coefficients.parquet").set_index("dataset")
+        self.outcomes = pd.read_parquet(data / "ihdp_outcomes.parquet").set_index("dataset")
+
+    def draw(self, number: int) -> tuple[pd.DataFrame, float]:
+        k = self.coefficients.loc[number]
+        x = self.covariates[[f"x{j}" for j in range(1, 26)]]
+        index = x.to_numpy(dtype=float) @ k[[f"b{j}" for j in range(1, 26)]].to_numpy(dtype=float)
+        truth = np.mean(k["c1"] + index - np.exp(k["c0"] + index))
+        y = self.outcomes.loc[number].sort_values("row")["y"].to_numpy(dtype=float)
+        return self.covariates.assign(y=y), float(truth)
+
+
+class BHP:
+    formula = "y ~ treat(a) + ."
+    verb = riesz.ADE()
+
+    def __init__(self, data: Path) -> None:
+        self.covariates = pd.read_parquet(data / "bhp.parquet").drop(columns=["log_q", "log_p"])
+        self.draws = pd.read_parquet(data / "bhp_draws.parquet").set_index("seed")
+        self.truth = pd.read_parquet(data / "bhp_truth.parquet").set_index("seed")["truth"]
+
+    def draw(self, number: int) -> tuple[pd.DataFrame, float]:
+        own = self.draws.loc[number].sort_values("row")
+        table = self.covariates.assign(a=own["a"].to_numpy(dtype=float), y=own["y"].to_numpy(dtype=float))
+        return table, float(self.truth[number])
+
+
+SOURCES = {"ihdp": IHDP, "bhp": BHP}
+
+
+def run(source: str, data: str, numbers: list[int], learner: str, options: dict) -> pd.DataFrame:
+    import torch
+
+    torch.set_num_threads(1)
+    origin = SOURCES[source](Path(data))
+    drawn = [origin.draw(number) for number in numbers]
+    start = time.process_time()
+    fits = riesz.estimate_many(
+        origin.formula,
+        [table for table, _ in drawn],
+        origin.verb,
+        learner=learners()[learner],
+        progress=False,
+        **options,
+    )
+    seconds = (time.process_time() - start) / len(numbers)
+    rows = []
+    for number, fit, (table, truth) in zip(numbers, fits, drawn, strict=True):
+        low, high = fit.conf_int().iloc[0]
+        rows.append(
+            {
+                "dataset": number,
+                "truth": truth,
+                **fit.estimates["estimate"].droplevel("parameter").to_dict(),
+                "std_error": fit.bse.iloc[0],
+                "covered": low <= truth <= high,
+                "range": float(np.ptp(table["a"])),
+                "cpu_seconds": seconds,
+                **fit.details().mean().to_dict(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def chosen(text: str) -> list[int]:
+    first, _, last = text.partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", choices=SOURCES)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--datasets", default="0-99")
+    parser.add_argument("--learner", default="madnet-paper", choices=learners())
+    parser.add_argument("--folds", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--target", default="sample")
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    options = {"folds": arguments.folds, "repeats": arguments.repeats, "target": arguments.target}
+    stem = f"{arguments.source}_{arguments.learner}_folds{arguments.folds}_repeats{arguments.repeats}"
+    raw = HERE / "raw" / f"{stem}.csv"
+    raw.parent.mkdir(exist_ok=True)
+    done = pd.read_csv(raw) if raw.exists() else pd.DataFrame({"dataset": []})
+    wanted = chosen(arguments.datasets)
+    todo = [number for number in wanted if number not in set(done["dataset"])]
+    groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
+    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+        futures = [
+            pool.submit(run, arguments.source, arguments.data, group, arguments.learner, options) for group in groups
+        ]
+        for count, future in enumerate(as_completed(futures)):
+            piece = future.result()
+            piece.to_csv(raw, mode="a", header=not raw.exists(), index=False)
+            print(f"{count + 1} of {len(groups)} groups", flush=True)
+    show(pd.read_csv(raw).query("dataset in @wanted"), arguments, stem)
+
+
+def show(frame: pd.DataFrame, arguments: argparse.Namespace, stem: str) -> None:
+    """Mean absolute errors with their standard errors, coverage and time."""
+    table = {}
+    for name in ("direct", "ipw", "dr"):
+        error = (frame[name] - frame["truth"]).abs()
+        table[name] = {"mae": error.mean(), "std_error": error.std() / np.sqrt(len(error)), "median": error.median()}
+        if arguments.source == "bhp":  # the paper compares with the truth divided by the treatment's range
+            slip = (frame[name] - frame["truth"] / frame["range"]).abs()
+            table[name] |= {"paper_mae": slip.mean(), "paper_std_error": slip.std() / np.sqrt(len(slip))}
+    found = {
+        **provenance(
+            f"python benchmarks/semisynthetic.py {arguments.source} --datasets {arguments.datasets} --learner {arguments.learner} "
+            f"--folds {arguments.folds} --repeats {arguments.repeats}"
+        ),
+        "data_sets": len(frame),
+        "coverage": round(float(frame["covered"].mean()), 4),
+        "cpu_seconds": round(float(frame["cpu_seconds"].mean()), 2),
+        **{name: {key: round(float(value), 4) for key, value in values.items()} for name, values in table.items()},
+    }
+    print(json.dumps(found, indent=2))
+    (HERE / "results").mkdir(exist_ok=True)
+    (HERE / "results" / f"{stem}.json").write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Networks that learn mu and the Riesz representer together, many at once."""

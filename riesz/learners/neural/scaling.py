@@ -1,0 +1,83 @@
+r"""Units: what a network sees, and how its outputs come back.
+
+Inputs are standardised (or left as they are, the treatment apart, as the paper's code does); the outcome is centred and scaled; the
+anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint is weighed by
+:math:`c_h = c_\beta / |h_n(\beta)|`, so that a change of units changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from riesz.design import Design
+from riesz.moment import Array
+
+Inputs = Literal["standard", "paper"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Constants of one training set.
+
+    Attributes
+    ----------
+    centre, spread : ndarray, shape (d,)
+        Of the inputs: treatment first, then covariates.
+    low, span : float
+        The treatment's minimum and range, for mixing the outcome heads.
+    y_centre, y_spread : float
+    anchor : ndarray, shape (K,)
+        c_beta.
+    constraint : ndarray, shape (K,)
+        c_h.
+    """
+
+    centre: Array
+    spread: Array
+    low: float
+    span: float
+    y_centre: float
+    y_spread: float
+    anchor: Array
+    constraint: Array
+
+
+def make_scale(design: Design, kind: Inputs) -> Scale:
+    """Measure a training set.
+
+    Parameters
+    ----------
+    design : Design
+    kind : {"standard", "paper"}
+        ``"paper"``: the outcome is divided by its standard deviation, the treatment min-max scaled, and nothing else changed.
+    """
+    base, weights = design.base, design.weights
+    share = weights / weights.sum()
+    treatment, covariates = base.treatment[design.rows], base.z[design.rows][:, base.covariates]
+    t = treatment.shape[1]
+    low, span = float(treatment.min()), float(np.ptp(treatment)) or 1.0
+    y = design.y
+    y_mean = float(share @ y)
+    y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
+    anchor, h = base.anchor.observed[:, design.rows], np.abs(share @ _anchor_moment(design).T)
+    if kind == "paper":
+        centre = np.concatenate([np.full(t, low), np.zeros(covariates.shape[1])])
+        spread = np.concatenate([np.full(t, span), np.ones(covariates.shape[1])])
+        return Scale(centre, spread, low, span, 0.0, y_spread, np.full(len(anchor), span), span / h)
+    both = np.hstack([treatment, covariates])
+    centre = share @ both
+    spread = np.sqrt(share @ (both - centre) ** 2)
+    spread = np.where(spread > 1e-9 * (1.0 + np.abs(centre)), spread, 1.0)
+    size = np.sqrt(share @ (anchor**2).T)
+    if base.family == "binomial":
+        y_mean, y_spread = 0.0, 1.0
+    return Scale(centre, spread, low, span, y_mean, y_spread, size, size / h)
+
+
+def _anchor_moment(design: Design) -> Array:
+    moment, anchor = design.base.moment, design.base.anchor
+    read = np.where(moment.is_derivative[:, None], anchor.slopes[..., design.rows], anchor.values[..., design.rows])
+    return np.asarray((moment.weights[..., design.rows] * read).sum(axis=1))

@@ -1,0 +1,336 @@
+r"""Training a stack of networks: stages, minibatches, early stopping, all members at once.
+
+Members share every step but nothing else: each has its own rows, shuffles, optimiser state, stage and stopping. A member
+that stops leaves the stack, so it costs nothing more. Nothing global is touched (no seed, no thread count, no default
+dtype).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+from riesz.errors import LearnerError
+from riesz.learners.neural.batching import Batch, Feed, Scales
+from riesz.learners.neural.network import Shape, Stack, initial
+from riesz.learners.neural.objectives.base import Objective, Terms, at_observed, moment_of, read_out
+from riesz.learners.neural.scaling import Scale
+
+MOST_VALIDATION_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of training.
+
+    Attributes
+    ----------
+    learning_rate : float
+    epochs : int
+        At most.
+    patience : int
+        Epochs without a better validation loss before the stage ends.
+    """
+
+    learning_rate: float
+    epochs: int
+    patience: int
+
+    def __post_init__(self) -> None:
+        if not self.learning_rate > 0 or self.epochs < 1 or self.patience < 0:
+            raise LearnerError(
+                f"{self}: wanted a positive learning rate, at least one epoch and a patience of 0 or more."
+            )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How members are trained.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+    batch_size : int
+    weight_decay : float
+        Decoupled, as in AdamW.
+    bias_learning_rate : float or None
+        Of the outcome heads' output biases; None is that of the stage.
+    keep : {"best", "last"}
+        Whether the weights with the best validation loss are restored at the end of each stage.
+    """
+
+    stages: tuple[Stage, ...]
+    batch_size: int
+    weight_decay: float
+    bias_learning_rate: float | None
+    keep: Literal["best", "last"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network to train.
+
+    Attributes
+    ----------
+    train, valid : ndarray of int
+        Row numbers in the feed.
+    scale : Scale
+    origin : int
+        Its base's place in the feed.
+    seeds : (int, int)
+        For the starting values and for the shuffles.
+    """
+
+    train: npt.NDArray[np.intp]
+    valid: npt.NDArray[np.intp]
+    scale: Scale
+    origin: int
+    seeds: tuple[int, int]
+
+    def layout(self, batch_size: int) -> tuple[int, int, int]:
+        """Batches an epoch, rows a batch, validation rows when filled up: members that share these can share a stack."""
+        batches = -(-len(self.train) // batch_size)
+        return batches, -(-len(self.train) // batches), -(-min(len(self.valid), MOST_VALIDATION_ROWS) // 32) * 32
+
+
+@dataclass
+class _Progress:
+    """Where a member stands."""
+
+    number: int
+    shuffle: np.random.Generator
+    stage: int = 0
+    epoch: int = 0
+    epoch_in_stage: int = 0
+    best: float = np.inf
+    since_best: int = 0
+    steps: int = 0
+    kept: Tensor | None = None
+    history: list[tuple[float, ...]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is left of a member.
+
+    Attributes
+    ----------
+    weights : Tensor, shape (P,)
+    history : ndarray, shape (epochs, 8)
+        See :data:`HISTORY`.
+    """
+
+    weights: Tensor
+    history: npt.NDArray[np.float64]
+
+
+HISTORY = ("epoch", "stage", "loss", "valid_loss", "anchor_loss", "violation", "outcome_loss", "rr_anchor")
+
+
+def train(
+    feed: Feed,
+    members: Sequence[Member],
+    shape: Shape,
+    objective: Objective,
+    schedule: Schedule,
+    done: Callable[[], object],
+) -> list[Trained]:
+    """Train members that share a layout.
+
+    Parameters
+    ----------
+    feed : Feed
+    members : sequence of Member
+        Of one layout.
+    shape : Shape
+    objective : Objective
+    schedule : Schedule
+    done : callable
+        Called whenever a member stops.
+    """
+    finished: dict[int, Trained] = {}
+    run = _Run(feed, members, shape, objective, schedule)
+    while run.active:
+        run.epoch()
+        for progress, weights in run.leave():
+            finished[progress.number] = Trained(weights, np.array(progress.history))
+            done()
+    return [finished[number] for number in range(len(members))]
+
+
+class _Run:
+    """The state of a stack in training."""
+
+    def __init__(
+        self, feed: Feed, members: Sequence[Member], shape: Shape, objective: Objective, schedule: Schedule
+    ) -> None:
+        self.feed, self.members, self.objective, self.schedule = feed, members, objective, schedule
+        self.batches, self.size, self.valid_size = members[0].layout(schedule.batch_size)
+        self.active = [
+            _Progress(number, np.random.default_rng(member.seeds[1])) for number, member in enumerate(members)
+        ]
+        flat = torch.as_tensor(np.stack([initial(shape, member.seeds[0]) for member in members]), device=feed.device)
+        self.shape = shape
+        self._arrange(flat, torch.zeros_like(flat), torch.zeros_like(flat), self._no_multipliers(len(members)))
+
+    def _no_multipliers(self, members: int) -> Tensor:
+        return torch.zeros(members, self.feed.components, device=self.feed.device)
+
+    def _arrange(self, flat: Tensor, first: Tensor, second: Tensor, multipliers: Tensor) -> None:
+        """Lay the active members out; a single one gets a copy beside it, because a stack of one rounds differently."""
+        self.ghost = len(self.active) == 1
+        if self.ghost:
+            flat, first, second = (torch.cat([part, part]) for part in (flat, first, second))
+            multipliers = torch.cat([multipliers, multipliers])
+        self.stack = Stack(self.shape, flat)
+        self.first, self.second, self.multipliers = first, second, multipliers
+        shown = [progress.number for progress in self.active] * (2 if self.ghost else 1)
+        owners = [self.members[number] for number in shown]
+        self.scales = Scales([(member.scale, member.origin) for member in owners], self.feed)
+        self.validation = self._validation(shown)
+        self.counts = [torch.tensor(float(progress.steps)) for progress in self.active]
+
+    def _validation(self, shown: Sequence[int]) -> Batch:
+        index = np.zeros((len(shown), self.valid_size), dtype=np.int64)
+        filled = np.zeros((len(shown), self.valid_size), dtype=np.float32)
+        for at, number in enumerate(shown):
+            rows = self.members[number].valid
+            rows = rows[:: -(-len(rows) // MOST_VALIDATION_ROWS)]
+            index[at, : len(rows)], filled[at, : len(rows)] = rows, 1.0
+        return self._gather(index, filled)
+
+    def _gather(self, index: npt.NDArray[np.int64], filled: npt.NDArray[np.float32]) -> Batch:
+        device = self.feed.device
+        return self.feed.batch(
+            torch.as_tensor(index, device=device), torch.as_tensor(filled, device=device), self.scales
+        )
+
+    def epoch(self) -> None:
+        """Every active member sees its training rows once, then its validation rows."""
+        index, filled = self._shuffled()
+        epochs = torch.tensor([float(p.epoch) for p in self.active] * (2 if self.ghost else 1), device=self.feed.device)
+        total = torch.zeros(len(index), device=self.feed.device)
+        for j in range(self.batches):
+            batch = self._gather(index[:, j], filled[:, j])
+            outputs = self.stack.forward(batch.rows, self.feed.dual, keep=True).requires_grad_()
+            terms = self._terms(outputs, batch, epochs)
+            (gradient,) = torch.autograd.grad(terms.loss.sum(), outputs)
+            self.stack.backward(gradient, self.feed.dual)
+            self._step()
+            self.multipliers = self.objective.ascend(terms.parts["signed_violation"].detach(), self.multipliers)
+            total += terms.loss.detach()
+        with torch.no_grad():
+            outputs = self.stack.forward(self.validation.rows, self.feed.dual, keep=False)
+            terms = self._terms(outputs, self.validation, epochs)
+            scale_check = self._rr_anchor(outputs, self.validation)
+        names = ("anchor_loss", "violation", "outcome_loss")
+        shown = torch.stack([total / self.batches, terms.loss, *(terms.parts[n] for n in names), scale_check]).T
+        for progress, row in zip(self.active, shown.tolist(), strict=False):
+            self._note(progress, row)
+
+    def _terms(self, outputs: Tensor, batch: Batch, epochs: Tensor) -> Terms:
+        out = read_out(outputs, batch, self.feed)
+        return self.objective.loss(out, batch, self.feed, self.scales, epochs, self.multipliers)
+
+    def _rr_anchor(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """E_n[anchor rr] / h_n(anchor) of the first component, after rescaling on the same rows: 1 for the true rr."""
+        out = read_out(outputs, batch, self.feed)
+        w = batch.weights
+        r = (batch.anchor - at_observed(out.heads, batch))[..., 0]
+        violation = (w * moment_of(out.heads, out.head_slopes, batch, self.feed)[..., 0]).sum(dim=1)
+        h = 1.0 - violation * self.scales.constraint[:, 0]
+        return (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)
+
+    def _shuffled(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        index = np.zeros((len(self.active), self.batches * self.size), dtype=np.int64)
+        filled = np.zeros(index.shape, dtype=np.float32)
+        for at, progress in enumerate(self.active):
+            rows = progress.shuffle.permutation(self.members[progress.number].train)
+            # spread the empty places over the last batches, so that none is empty
+            places = np.arange(len(rows)) % self.batches * self.size + np.arange(len(rows)) // self.batches
+            index[at, places], filled[at, places] = rows, 1.0
+        if self.ghost:
+            index, filled = np.concatenate([index, index]), np.concatenate([filled, filled])
+        cut = (len(index), self.batches, self.size)
+        return index.reshape(cut), filled.reshape(cut)
+
+    def _step(self) -> None:
+        """One AdamW step for each member at the learning rate of its stage."""
+        last = self.shape.size - self.shape.outcomes
+        rates = {self.schedule.stages[progress.stage].learning_rate for progress in self.active}
+        for rate in sorted(rates):
+            own = [at for at, p in enumerate(self.active) if self.schedule.stages[p.stage].learning_rate == rate]
+            for part, part_rate in (
+                (slice(0, last), rate),
+                (slice(last, None), self.schedule.bias_learning_rate or rate),
+            ):
+                counts = [self.counts[at].clone() for at in own]
+                adamw(
+                    [self.stack.flat[at, part] for at in own],
+                    [self.stack.gradient[at, part] for at in own],
+                    [self.first[at, part] for at in own],
+                    [self.second[at, part] for at in own],
+                    [],
+                    counts,
+                    fused=True,
+                    amsgrad=False,
+                    beta1=0.9,
+                    beta2=0.999,
+                    lr=part_rate,
+                    weight_decay=self.schedule.weight_decay,
+                    eps=1e-8,
+                    maximize=False,
+                )
+            for at in own:
+                self.counts[at] += 1
+
+    def _note(self, progress: _Progress, row: list[float]) -> None:
+        """Book an epoch, and move the member on."""
+        loss = row[1]
+        if not np.isfinite(loss) or not np.isfinite(row[0]):
+            raise LearnerError(
+                f"The loss of network {progress.number + 1} is not finite in stage {progress.stage + 1}, epoch "
+                f"{progress.epoch + 1}. "
+                "Use a smaller learning rate, inputs='standard', or look for outliers in outcome and covariates."
+            )
+        progress.history.append((progress.epoch + 1, progress.stage + 1, *row))
+        progress.epoch += 1
+        progress.epoch_in_stage += 1
+        progress.since_best += 1
+        if loss < progress.best:
+            progress.best, progress.since_best = loss, 0
+            if self.schedule.keep == "best":
+                progress.kept = self.stack.flat[self.active.index(progress)].clone()
+
+    def leave(self) -> list[tuple[_Progress, Tensor]]:
+        """End stages and members that are through; lay out anew when anyone left."""
+        gone, stay = [], []
+        for at, progress in enumerate(self.active):
+            stage = self.schedule.stages[progress.stage]
+            if progress.since_best <= stage.patience and progress.epoch_in_stage < stage.epochs:
+                stay.append(at)
+                continue
+            if progress.kept is not None:
+                self.stack.flat[at] = progress.kept
+            if progress.stage + 1 < len(self.schedule.stages):
+                progress.stage, progress.epoch_in_stage, progress.since_best = progress.stage + 1, 0, 0
+                self.first[at], self.second[at] = 0.0, 0.0
+                self.counts[at] = torch.tensor(0.0)
+                stay.append(at)
+            else:
+                gone.append((progress, self.stack.flat[at].clone()))
+        if gone:
+            for at in stay:
+                self.active[at].steps = int(self.counts[at])
+            self.active = [self.active[at] for at in stay]
+            if self.active:
+                pick = torch.as_tensor(stay, device=self.feed.device)
+                self._arrange(self.stack.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
+        return gone

@@ -1,0 +1,280 @@
+"""Networks: exact gradients and derivatives, independence of company, units, every verb, clear failures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import riesz
+from riesz import datasets
+from riesz.learners.neural.batching import Feed, make_stations
+from riesz.learners.neural.network import Shape, Stack, initial
+
+SMALL = riesz.MADNet(width=16, depth=2, head_width=8, head_depth=1, stages=(riesz.Stage(1e-2, 12, 12),), batch_size=32)
+
+
+def stack_of(shape: Shape, members: int) -> Stack:
+    flat = np.stack([initial(shape, seed) for seed in range(members)]).astype(np.float64)
+    return Stack(shape, torch.as_tensor(flat))
+
+
+@pytest.mark.parametrize("dual", [False, True])
+@pytest.mark.parametrize("head_depth", [0, 1, 2, 3])
+def test_backward_is_the_derivative_of_forward(head_depth: int, dual: bool) -> None:
+    shape = Shape(inputs=4, components=2, outcomes=3, width=6, depth=2, head_width=5, head_depth=head_depth)
+    stack = stack_of(shape, 2)
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(2, 14 if dual else 7, 4, generator=generator, dtype=torch.float64)
+    direction = torch.randn(2, rows.shape[1], 5, generator=generator, dtype=torch.float64)
+    stack.forward(rows, dual, keep=True)
+    stack.backward(direction.clone(), dual)
+    step = 1e-6
+    for place in range(0, shape.size, 5):
+        moved = []
+        for sign in (1, -1):
+            flat = stack.flat.clone()
+            flat[:, place] += sign * step
+            moved.append((Stack(shape, flat).forward(rows, dual, keep=False) * direction).sum(dim=(1, 2)))
+        torch.testing.assert_close(stack.gradient[:, place], (moved[0] - moved[1]) / (2 * step), atol=1e-7, rtol=1e-6)
+
+
+def test_tangents_are_exact_derivatives() -> None:
+    shape = Shape(inputs=4, components=1, outcomes=2, width=6, depth=3, head_width=5, head_depth=2)
+    stack = stack_of(shape, 3)
+    generator = torch.Generator().manual_seed(1)
+    x, t = torch.randn(2, 3, 9, 4, generator=generator, dtype=torch.float64)
+    tangents = stack.forward(torch.cat([x, t], dim=1), dual=True, keep=False)[:, 9:]
+    up, down = (stack.forward(x + sign * 1e-6 * t, dual=False, keep=False) for sign in (1, -1))
+    torch.testing.assert_close(tangents, (up - down) / 2e-6, atol=1e-8, rtol=1e-6)
+
+
+def test_sizes_are_the_papers() -> None:
+    shape = Shape(inputs=26, components=1, outcomes=2, width=200, depth=4, head_width=0, head_depth=0)
+    assert shape.size == 126_603
+
+
+def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame) -> None:
+    """Two stations for a binary ATE, one for an ADE, two for a shift, three for ATE of three arms."""
+
+    def stations(fit: riesz.Results) -> int:
+        return make_stations(fit.model.blueprint.design.base).treatment.shape[1]
+
+    assert stations(riesz.ate("y ~ treat(a) + x1", binary_frame)) == 2
+    assert stations(riesz.ade("y ~ treat(d) + x1", continuous_frame)) == 1
+    assert stations(riesz.shift("y ~ treat(d) + x1", continuous_frame, delta=0.5)) == 2
+    assert stations(riesz.mean("y ~ treat(a) + x1", binary_frame, at=1)) == 2
+
+
+@pytest.mark.parametrize(
+    "learner", [SMALL, replace(SMALL, constraint="exact"), replace(SMALL, constraint="multiplier")]
+)
+def test_stacked_equals_alone(learner: riesz.MADNet) -> None:
+    """Same seed and data, same numbers to the last bit, whatever else is in the stack."""
+    draws = [datasets.get("binary").draw(n, seed=seed).data for seed, n in enumerate((150, 150, 150, 151, 200))]
+    together = riesz.estimate_many("y ~ treat(a) + .", draws, riesz.ATE(), learner=learner, folds=2)
+    for draw, fit in zip(draws, together, strict=True):
+        alone = riesz.ate("y ~ treat(a) + .", draw, learner=learner, folds=2)
+        np.testing.assert_array_equal(alone.influence, fit.influence)
+        np.testing.assert_array_equal(alone.riesz_representer, fit.riesz_representer)
+    small = riesz.estimate_many("y ~ treat(a) + .", draws, riesz.ATE(), learner=replace(learner, stack=2), folds=2)
+    np.testing.assert_array_equal(small[3].influence, together[3].influence)
+
+
+def test_seeds_determine_everything_and_nothing_global_changes(binary_frame: pd.DataFrame) -> None:
+    before = (torch.initial_seed(), torch.get_num_threads(), torch.get_default_dtype(), torch.random.get_rng_state())
+    one, two, other = (
+        riesz.ate("y ~ treat(a) + x1", binary_frame, learner=SMALL, folds=2, seed=seed) for seed in (3, 3, 4)
+    )
+    after = (torch.initial_seed(), torch.get_num_threads(), torch.get_default_dtype(), torch.random.get_rng_state())
+    np.testing.assert_array_equal(one.influence, two.influence)
+    assert not np.array_equal(one.influence, other.influence)
+    assert before[:3] == after[:3]
+    assert torch.equal(before[3], after[3])
+
+
+@pytest.mark.parametrize("constraint", ["absolute", "exact"])
+def test_scale_free(binary_frame: pd.DataFrame, constraint: str) -> None:
+    fit = riesz.estimate(
+        "y ~ treat(a) + x1 + x2 + g",
+        binary_frame,
+        [riesz.ATE(), riesz.ATT(), riesz.Mean(1)],
+        learner=replace(SMALL, constraint=constraint),
+        folds=3,
+        weights="w",
+    )
+    design, rr = fit.model.blueprint.design, fit.predictions.rr
+    np.testing.assert_allclose(design.mean(design.base.moment.apply(rr)), design.mean(rr.observed**2), rtol=1e-9)
+    values = fit.estimates["estimate"].unstack()
+    np.testing.assert_allclose(values["dr"], values["tmle"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", datasets.SIMULATIONS)
+def test_every_verb(name: str) -> None:
+    """All questions of every simulation in one fit: arms, derivatives, shifts, binary outcomes, clusters."""
+    simulation = datasets.get(name)
+    data = simulation.draw(200, seed=1).data
+    fit = riesz.estimate(
+        simulation.formula, data, list(simulation.questions.values()), learner=SMALL, folds=2, **simulation.keywords
+    )
+    assert np.isfinite(fit.params).all()
+    assert (fit.bse > 0).all()
+    if simulation.keywords.get("family") == "binomial":
+        assert fit.fittedvalues.between(0, 1).all()
+
+
+def test_slopes_are_those_of_the_fitted_surface(continuous_frame: pd.DataFrame) -> None:
+    """The derivative readings of mu and rr agree with differences of their own values."""
+    formula, data = "y ~ treat(d) + x1 + x2", continuous_frame
+    step = 1e-2
+    both = [
+        riesz.ADE(),
+        riesz.Mean(f"d + {step}"),
+        riesz.CustomMoment(lambda mu, data: mu(data.assign(d=data["d"] - step))),
+    ]
+    fit = riesz.estimate(formula, data, both, learner=SMALL, folds=1)
+    mu = fit.predictions.mu
+    difference = (mu.values[1] - mu.values[2]) / (2 * step)
+    np.testing.assert_allclose(mu.slopes[0], difference, atol=2e-2 * np.abs(difference).max())
+
+
+def test_a_custom_moment_that_moves_covariates(binary_frame: pd.DataFrame) -> None:
+    """mu at changed covariates: a network that knows only x1 must see x1 move."""
+    moved = riesz.CustomMoment(
+        lambda mu, data: mu(data.assign(x1=data["x1"] + 1)) - mu(data), anchor=lambda data: data["x1"], name="moved"
+    )
+    learner = replace(SMALL, stages=(riesz.Stage(1e-2, 60, 60),))
+    fit = riesz.estimate("y ~ treat(a) + x1", binary_frame, moved, learner=learner, folds=1)
+    linear = riesz.estimate("y ~ treat(a) * x1", binary_frame, moved, folds=1)
+    assert abs(fit.params["moved"] - linear.params["moved"]) < 4 * linear.bse["moved"]
+
+
+def test_units_do_not_matter(continuous_frame: pd.DataFrame) -> None:
+    """Powers of two change float32 arithmetic by nothing but the exponent."""
+    formula = "y ~ treat(d) + x1 + x2"
+    plain = riesz.ade(formula, continuous_frame, learner=SMALL, folds=2)
+    changed = continuous_frame.assign(
+        y=continuous_frame["y"] * 64, d=continuous_frame["d"] / 32, x1=continuous_frame["x1"] * 8
+    )
+    other = riesz.ade(formula, changed, learner=SMALL, folds=2)
+    np.testing.assert_allclose(other.params / 64 / 32, plain.params, rtol=1e-3)
+    np.testing.assert_allclose(other.bse / 64 / 32, plain.bse, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "verb"), [("binary", "ate"), ("continuous", "ade")])
+def test_truth_is_found(name: str, verb: str) -> None:
+    simulation = datasets.get(name)
+    draw = simulation.draw(1000, seed=5)
+    learner = riesz.MADNet(width=64, depth=2, head_width=32, head_depth=1, stages=(riesz.Stage(3e-3, 100, 15),))
+    question = simulation.questions[verb]
+    fit = riesz.estimate("y ~ treat(a) + .", draw.data, question, learner=learner)
+    assert abs(fit.params.iloc[0] - simulation.truth(question)[0]) < 4 * fit.bse.iloc[0]
+    true = simulation.riesz_representer(question, draw.data)[0]
+    assert np.mean((fit.riesz_representer.iloc[:, 0] - true) ** 2) < 0.4 * np.mean(true**2)
+    assert np.mean((fit.fittedvalues - draw.mu) ** 2) < 0.4 * draw.mu.var()
+
+
+def test_history_is_tidy(binary_frame: pd.DataFrame) -> None:
+    learner = replace(SMALL, stages=(riesz.Stage(1e-2, 4, 10), riesz.Stage(1e-3, 3, 10)))
+    fit = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=3)
+    history = fit.history
+    assert history.groupby("member")["epoch"].max().tolist() == [7, 7, 7]
+    assert history.groupby("stage")["epoch"].max().to_dict() == {1: 4, 2: 7}
+    assert {"loss", "valid_loss", "violation", "rr_anchor"} <= set(history.columns)
+    first, last = history[history["epoch"] == 1], history[history["epoch"] == 7]
+    assert last["loss"].mean() < first["loss"].mean()
+    assert riesz.ate("y ~ treat(a)", binary_frame).history.drop(columns="member").empty
+
+
+def test_patience_stops_a_member_and_the_best_weights_return(binary_frame: pd.DataFrame) -> None:
+    eager = replace(SMALL, stages=(riesz.Stage(3e-2, 200, 3),))
+    fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=eager, folds=4)
+    epochs = fit.details()["epochs"]
+    assert (epochs < 200).all()
+    assert epochs.nunique() > 1
+    best = fit.history.groupby("member").apply(lambda h: h.loc[h["valid_loss"].idxmin(), "epoch"])
+    np.testing.assert_array_equal(epochs - best, 4)
+
+
+def test_exact_constraint_holds_on_the_training_rows(continuous_frame: pd.DataFrame) -> None:
+    """h_n(beta - r) = 0 up to the projection of beta: h_n(r) equals h_n(projected beta) by construction."""
+    learner = replace(SMALL, constraint="exact")
+    fit = riesz.ade("y ~ treat(d) + x1", continuous_frame, learner=learner, folds=1)
+    plain = riesz.ade("y ~ treat(d) + x1", continuous_frame, learner=SMALL, folds=1)
+    design = fit.model.blueprint.design
+    r = fit._crossfit.fits[0].predict(design).rr
+    np.testing.assert_allclose(design.mean(design.base.moment.apply(r)), 1.0, atol=0.05)
+    np.testing.assert_array_equal(fit.fittedvalues, plain.fittedvalues)
+
+
+@pytest.mark.parametrize("growth", [1.0, 1.2])
+def test_penalty_shrinks_the_violation(binary_frame: pd.DataFrame, growth: float) -> None:
+    def violation(penalty: float) -> float:
+        learner = replace(SMALL, penalty=penalty, growth=growth, stages=(riesz.Stage(1e-2, 40, 40),))
+        history = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=1).history
+        return history["violation"].iloc[-5:].mean()
+
+    assert violation(5.0) < 0.5 * violation(0.0)
+
+
+def test_a_loss_that_diverges_is_told(binary_frame: pd.DataFrame) -> None:
+    wild = replace(SMALL, stages=(riesz.Stage(1e-2, 2, 5), riesz.Stage(1e25, 50, 50)))
+    with pytest.raises(riesz.LearnerError, match=r"not finite in stage 2, epoch \d+.*smaller learning rate"):
+        riesz.ate("y ~ treat(a) + x1", binary_frame, learner=wild, folds=2)
+
+
+def test_awkward_designs(binary_frame: pd.DataFrame) -> None:
+    few = binary_frame.iloc[:60]
+    assert np.isfinite(riesz.ate("y ~ treat(a) + x1", few, learner=replace(SMALL, batch_size=512), folds=2).bse).all()
+    assert np.isfinite(riesz.ate("y ~ treat(a)", few, learner=SMALL, folds=2).bse).all()
+    constant = few.assign(one=1.0)
+    assert np.isfinite(riesz.ate("y ~ treat(a) + one + x1", constant, learner=SMALL, folds=2).bse).all()
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 90))).rename(columns=lambda j: f"v{j}")
+    wide = wide.assign(a=few["a"].to_numpy(), y=few["y"].to_numpy())
+    assert np.isfinite(riesz.ate("y ~ treat(a) + .", wide, learner=SMALL, folds=2).bse).all()
+    with pytest.raises(riesz.LearnerError, match="wants at least 20"):
+        riesz.ate("y ~ treat(a) + x1", binary_frame.iloc[:30], learner=SMALL, folds=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"architecture": "resnet"}, "wanted one of 'multihead'"),
+        ({"width": 0}, "whole number"),
+        ({"penalty": -1.0}, "0 or larger"),
+        ({"validation": 0.9}, "between 0 and a half"),
+        ({"stages": ()}, "at least one stage"),
+        ({"keep": "first"}, "'best', 'last'"),
+    ],
+)
+def test_bad_settings(settings: dict, words: str) -> None:
+    with pytest.raises(riesz.LearnerError, match=words):
+        riesz.MADNet(**settings)
+
+
+def test_bad_device(binary_frame: pd.DataFrame) -> None:
+    with pytest.raises(riesz.LearnerError, match="device='tpu' is not there"):
+        riesz.ate("y ~ treat(a)", binary_frame, learner=replace(SMALL, device="tpu"))
+
+
+def test_clusters_are_not_cut_by_validation() -> None:
+    data = datasets.get("clustered").draw(300, seed=1).data
+    fit = riesz.ate("y ~ treat(a) + x1", data, learner=SMALL, cluster="village", folds=2)
+    design = fit.model.blueprint.design
+    member = SMALL._member(design, 0, Feed([design.base], torch.device("cpu")))
+    groups = design.base.groups
+    assert not set(groups[member.train]) & set(groups[member.valid])
+    assert len(member.train) + len(member.valid) == 300
+
+
+def test_presets() -> None:
+    ate, ade = riesz.MADNet.paper(), riesz.MADNet.paper("ade")
+    assert (ate.width, ate.depth, ate.head_width, ate.head_depth, ate.penalty, ate.rho) == (200, 3, 100, 2, 5.0, 1.0)
+    assert [(s.learning_rate, s.epochs, s.patience) for s in ate.stages] == [(1e-4, 100, 2), (1e-5, 600, 40)]
+    assert [(s.learning_rate, s.epochs, s.patience) for s in ade.stages] == [(1e-3, 100, 2), (1e-4, 300, 20)]
+    assert (ate.batch_size, ate.weight_decay, ate.bias_learning_rate, ate.keep) == (64, 1e-3, 0.9, "last")
+    with pytest.raises(riesz.LearnerError, match="wanted 'ate' or 'ade'"):
+        riesz.MADNet.paper("att")
