@@ -2,8 +2,8 @@
 
     python benchmarks/semisynthetic.py ihdp --data ../shared/data --datasets 0-99 --jobs 2 --learner madnet-paper --folds 1
 
-Writes each finished group of data sets to benchmarks/raw/ (not committed); stop at any time, and the same command goes on
-from there. The sum goes to benchmarks/results/.
+Writes each finished group of data sets to benchmarks/results/<name>.csv, one row a data set; stop at any time, and the same
+command goes on from there. The sum goes to <name>.json beside it.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def main() -> None:
     arguments = parser.parse_args()
     options = {"folds": arguments.folds, "repeats": arguments.repeats, "target": arguments.target}
     stem = f"{arguments.source}_{arguments.learner}_folds{arguments.folds}_repeats{arguments.repeats}"
-    raw = HERE / "raw" / f"{stem}.csv"
+    raw = HERE / "results" / f"{stem}.csv"
     raw.parent.mkdir(exist_ok=True)
     done = pd.read_csv(raw) if raw.exists() else pd.DataFrame({"dataset": []})
     wanted = chosen(arguments.datasets)
@@ -137,7 +137,7 @@ def main() -> None:
         ]
         for count, future in enumerate(as_completed(futures)):
             piece = future.result()
-            piece.to_csv(raw, mode="a", header=not raw.exists(), index=False)
+            piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
             print(f"{count + 1} of {len(groups)} groups", flush=True)
     show(pd.read_csv(raw).query("dataset in @wanted"), arguments, stem)
 

@@ -247,7 +247,7 @@ def test_awkward_designs(binary_frame: pd.DataFrame) -> None:
         ({"penalty": -1.0}, "0 or larger"),
         ({"validation": 0.9}, "between 0 and a half"),
         ({"stages": ()}, "at least one stage"),
-        ({"keep": "first"}, "'best', 'last'"),
+        ({"keep": "first"}, "'best', 'each', 'last'"),
     ],
 )
 def test_bad_settings(settings: dict, words: str) -> None:

@@ -19,18 +19,25 @@ import torch
 from torch import Tensor
 
 from riesz.design import Base
+from riesz.learners.neural.expansion import make_expansion, plain
 from riesz.learners.neural.scaling import Scale
-from riesz.moment import Array
+from riesz.moment import Array, Points
+
+Changed = tuple[npt.NDArray[np.intp], Array, Array | None]
 
 
 @dataclass(frozen=True)
 class Stations:
-    """The points of every row of a base.
+    """The points of every row of a base, as inputs of a network.
 
     Attributes
     ----------
     covariates : ndarray, shape (n, c)
     treatment : ndarray, shape (n, S, t)
+    tangent : ndarray, shape (n, S, t)
+        Derivative of the treatment's inputs along the treatment, where some reading wants one; else zero.
+    raw : ndarray, shape (n, S, arms)
+        The treatment itself.
     slope : ndarray, shape (S,)
         1 where some reading wants the derivative along the treatment.
     changed : dict
@@ -42,58 +49,94 @@ class Stations:
 
     covariates: Array
     treatment: Array
+    tangent: Array
+    raw: Array
     slope: Array
-    changed: dict[int, tuple[npt.NDArray[np.intp], Array, Array | None]]
+    changed: dict[int, Changed]
     observed: npt.NDArray[np.intp]
     of_reading: npt.NDArray[np.intp]
 
+    def inputs(self, rows: npt.NDArray[np.intp]) -> Array:
+        """The inputs of some observed rows, shape (b, t + c)."""
+        return np.hstack([self.treatment[rows, self.observed[rows]], self.covariates[rows]])
 
-def make_stations(base: Base) -> Stations:
-    """Find the distinct points of a base."""
-    place = {int(column): j for j, column in enumerate(base.covariates)}
-    treatments: list[Array] = []
+
+def make_stations(base: Base, expand: bool = False) -> Stations:
+    """Find the distinct points of a base.
+
+    Parameters
+    ----------
+    base : Base
+    expand : bool
+        Whether numeric inputs are given as smooth features (see ``expansion.py``).
+    """
+    covariates = _Covariates(base, expand)
+    raws: list[Array] = []
     slopes: list[float] = []
-    changed: dict[int, tuple[npt.NDArray[np.intp], Array, Array | None]] = {}
+    changed: dict[int, Changed] = {}
     of_reading = []
     for point in base.moment.points:
-        own = [j for j, column in enumerate(point.columns) if int(column) in place]
-        moves = bool(own) and not np.array_equal(point.values[:, own], base.z[:, point.columns[own]])
-        bends = bool(own) and point.tangents is not None and bool(point.tangents[:, own].any())
+        change = covariates.changed(point)
         index = None
-        if not moves and not bends:
-            index = next(
-                (s for s, one in enumerate(treatments) if s not in changed and np.array_equal(one, point.treatment)),
-                None,
-            )
+        if change is None:
+            same = (s for s, one in enumerate(raws) if s not in changed and np.array_equal(one, point.treatment))
+            index = next(same, None)
         if index is None:
-            index = len(treatments)
-            treatments.append(point.treatment)
+            index = len(raws)
+            raws.append(point.treatment)
             slopes.append(0.0)
-            if moves or bends:
-                columns = np.array([place[int(point.columns[j])] for j in own], dtype=np.intp)
-                changed[index] = (
-                    columns,
-                    point.values[:, own],
-                    None if point.tangents is None else point.tangents[:, own],
-                )
+            if change is not None:
+                changed[index] = change
         slopes[index] = max(slopes[index], point.treatment_slope)
         of_reading.append(index)
     observed = np.full(len(base.y), -1, dtype=np.intp)
-    for s, one in enumerate(treatments):
+    for s, one in enumerate(raws):
         if s not in changed:
             observed[(observed < 0) & (one == base.treatment).all(axis=1)] = s
     if (observed < 0).any():
-        observed[:] = len(treatments)
-        treatments.append(base.treatment)
+        observed[:] = len(raws)
+        raws.append(base.treatment)
         slopes.append(0.0)
+    raw, slope = np.stack(raws, axis=1), np.array(slopes)
+    number = base.strata is None and raw.shape[2] == 1
+    made = make_expansion(base.treatment[:, 0]) if expand and number else None
+    if made is None:
+        treatment, tangent = raw, np.broadcast_to(slope[:, None], raw.shape)
+    else:
+        treatment, tangent = made.features(raw[..., 0]), made.slopes(raw[..., 0]) * slope[:, None]
     return Stations(
-        base.z[:, base.covariates],
-        np.stack(treatments, axis=1),
-        np.array(slopes),
-        changed,
-        observed,
-        np.array(of_reading, dtype=np.intp),
+        covariates.block, treatment, tangent, raw, slope, changed, observed, np.array(of_reading, dtype=np.intp)
     )
+
+
+class _Covariates:
+    """The covariate block of a base, and how a reading changes it."""
+
+    def __init__(self, base: Base, expand: bool) -> None:
+        self._base = base
+        self._columns = base.z[:, base.covariates]
+        self._expansions = [make_expansion(column) if expand else plain() for column in self._columns.T]
+        ends = np.cumsum([one.size for one in self._expansions], dtype=np.intp)
+        self._places = [np.arange(end - one.size, end) for end, one in zip(ends, self._expansions, strict=True)]
+        pieces = [one.features(column) for one, column in zip(self._expansions, self._columns.T, strict=True)]
+        self.block: Array = np.hstack(pieces) if pieces else self._columns
+
+    def changed(self, point: Points) -> Changed | None:
+        """Which columns of the block a reading changes, to what, and with which tangents; None when it changes none."""
+        place = {int(column): j for j, column in enumerate(self._base.covariates)}
+        own = [k for k, column in enumerate(point.columns) if int(column) in place]
+        before = self._base.z[:, point.columns[own]]
+        bends = point.tangents is not None and bool(point.tangents[:, own].any())
+        if not own or (np.array_equal(point.values[:, own], before) and not bends):
+            return None
+        columns, values, tangents = [], [], []
+        for k in own:
+            j = place[int(point.columns[k])]
+            columns.append(self._places[j])
+            values.append(self._expansions[j].features(point.values[:, k]))
+            if point.tangents is not None:
+                tangents.append(self._expansions[j].slopes(point.values[:, k]) * point.tangents[:, k, None])
+        return np.concatenate(columns), np.hstack(values), np.hstack(tangents) if tangents else None
 
 
 @dataclass(frozen=True)
@@ -132,21 +175,30 @@ class Units:
     Attributes
     ----------
     centre, spread : ndarray, shape (d,)
-        Of treatment and covariates.
-    y_centre, y_spread : float
+        Of the inputs.
+    y_centre, y_spread, raw_centre, raw_spread : float
+        Of the outcome and of the treatment itself; arms are kept as 0 and 1.
     """
 
     centre: Array
     spread: Array
     y_centre: float
     y_spread: float
+    raw_centre: float
+    raw_spread: float
 
 
 def make_units(base: Base, stations: Stations) -> Units:
     """Means and standard deviations of one base."""
-    x = np.hstack([base.treatment, stations.covariates])
+    x = stations.inputs(np.arange(len(base.y)))
     spread = x.std(axis=0)
-    return Units(x.mean(axis=0), np.where(spread > 0, spread, 1.0), float(base.y.mean()), float(base.y.std()) or 1.0)
+    raw = (
+        (0.0, 1.0)
+        if base.treatment.shape[1] > 1
+        else (float(base.treatment.mean()), float(base.treatment.std()) or 1.0)
+    )
+    scale = np.where(spread > 0, spread, 1.0)
+    return Units(x.mean(axis=0), scale, float(base.y.mean()), float(base.y.std()) or 1.0, *raw)
 
 
 class Scales:
@@ -157,18 +209,15 @@ class Scales:
             rows = [make(scale, feed.units[origin]) for scale, origin in members]
             return torch.as_tensor(np.array(rows, dtype=np.float32), device=feed.device)
 
-        t = feed.treatments
         # the feed holds (x - u) / v, the network wants (x - c) / s = ((x - u) / v - (c - u) / v) * (v / s)
         self.centre = tensor(lambda s, u: (s.centre - u.centre) / u.spread)[:, None, None]
         self.factor = tensor(lambda s, u: u.spread / s.spread)[:, None, None]
         self.slope = tensor(lambda s, u: 1.0 / s.spread)[:, None, None]
         self.y_centre = tensor(lambda s, u: (s.y_centre - u.y_centre) / u.y_spread)[:, None]
         self.y_factor = tensor(lambda s, u: u.y_spread / s.y_spread)[:, None]
-        self.low = tensor(lambda s, u: (s.low - u.centre[0]) / u.spread[0])[:, None, None, None]
-        self.span = tensor(lambda s, u: s.span / u.spread[0])[:, None, None, None]
+        self.low = tensor(lambda s, u: (s.low - u.raw_centre) / u.raw_spread)[:, None, None, None]
+        self.span = tensor(lambda s, u: s.span / u.raw_spread)[:, None, None, None]
         self.span_natural = tensor(lambda s, u: s.span)[:, None, None, None]
-        self.arm_centre = tensor(lambda s, u: u.centre[:t])[:, None, None]
-        self.arm_spread = tensor(lambda s, u: u.spread[:t])[:, None, None]
         self.anchor = tensor(lambda s, u: s.anchor)[:, None]
         self.constraint = tensor(lambda s, u: s.constraint)
 
@@ -187,13 +236,15 @@ class Feed:
         Whether some reading is a derivative.
     """
 
-    def __init__(self, bases: Sequence[Base], device: torch.device) -> None:
-        stations = [make_stations(base) for base in bases]
+    def __init__(self, bases: Sequence[Base], device: torch.device, expand: bool = False) -> None:
+        stations = [make_stations(base, expand) for base in bases]
         first = stations[0]
-        self.device = device
+        self.device, self.expand = device, expand
+        self._stations = dict(zip(map(id, bases), stations, strict=True))
         self.dual = bool(bases[0].moment.is_derivative.any())
         self.stations, self.treatments = first.treatment.shape[1:]
-        self.heads = self.treatments + 1 if self.treatments > 1 else 2
+        arms = first.raw.shape[2]
+        self.heads = arms + 1 if arms > 1 else 2
         self.inputs = self.treatments + first.covariates.shape[1]
         self.readings, self.components = len(first.of_reading), bases[0].moment.weights.shape[0]
         self.of_reading = torch.as_tensor(first.of_reading, device=device)
@@ -208,6 +259,8 @@ class Feed:
         t, each = self.treatments, list(zip(bases, stations, self.units, strict=True))
         self._covariates = self._tensor([(one.covariates - u.centre[t:]) / u.spread[t:] for _, one, u in each])
         self._treatment = self._tensor([(one.treatment - u.centre[:t]) / u.spread[:t] for _, one, u in each])
+        self._tangent = self._tensor([one.tangent for one in stations]) if self.dual else None
+        self._raw = self._tensor([(one.raw - u.raw_centre) / u.raw_spread for _, one, u in each])
         self._observed = torch.as_tensor(np.concatenate([one.observed for one in stations]), device=device)
         self._y = self._tensor([(base.y - u.y_centre) / u.y_spread for base, _, u in each])
         self._weights = self._tensor([base.weights for base in bases])
@@ -226,6 +279,10 @@ class Feed:
 
     def _tensor(self, pieces: Sequence[Any]) -> Tensor:
         return torch.as_tensor(np.concatenate(pieces).astype(np.float32), device=self.device)
+
+    def inputs_of(self, base: Base, rows: npt.NDArray[np.intp]) -> Array:
+        """The network's inputs at some observed rows of a base, in float64 and before any scaling, shape (b, d)."""
+        return self._stations[id(base)].inputs(rows)
 
     def observed_station(self, base: Base, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """The station of the observed row, for some rows of a base."""
@@ -253,12 +310,13 @@ class Feed:
         rows = x.flatten(1, 2)
         if self.dual:
             tangent = torch.zeros_like(x)
-            tangent[..., : self.treatments] = self.slope[:, None]
+            assert self._tangent is not None
+            tangent[..., : self.treatments] = self._tangent[index]
             for station, (columns, _, slopes) in self._changed.items():
                 if slopes is not None:
                     tangent[:, :, station, columns] = slopes[index]
             rows = torch.cat([rows, (tangent * scales.slope).flatten(1, 2)], dim=1)
-        shares, share_slopes = self._mix(treatment, scales)
+        shares, share_slopes = self._mix(self._raw[index], scales)
         weights = self._weights[index] * filled
         return Batch(
             rows=rows,
@@ -271,13 +329,12 @@ class Feed:
             moment=self._moment[index],
         )
 
-    def _mix(self, treatment: Tensor, scales: Scales) -> tuple[Tensor, Tensor]:
+    def _mix(self, raw: Tensor, scales: Scales) -> tuple[Tensor, Tensor]:
         """Shares of the outcome heads at each station, and their derivative along the treatment."""
         if self.heads > 2:
-            raw = (treatment * scales.arm_spread + scales.arm_centre).round()
             shares = torch.cat([1.0 - raw.sum(dim=-1, keepdim=True), raw], dim=-1)
             return shares, torch.zeros_like(shares)
-        a = (treatment - scales.low) / scales.span
+        a = (raw - scales.low) / scales.span
         shares = torch.cat([1.0 - a, a], dim=-1)
         slope = self.slope[:, None] / scales.span_natural
         return shares, torch.cat([-slope, slope], dim=-1).expand_as(shares)

@@ -72,15 +72,21 @@ class NetworkFit(Fit):
     exact: Array | None
 
     def predict(self, design: Design) -> Predictions:
-        feed = self.feed if id(design.base) in self.feed.offsets else Feed([design.base], self.feed.device)
+        feed = (
+            self.feed
+            if id(design.base) in self.feed.offsets
+            else Feed([design.base], self.feed.device, self.feed.expand)
+        )
         rows = np.arange(len(design.base.y))[design.rows]
-        at = self._walk(rows, design.base, feed, representation=False)
+        at = self._walk(self.trained.mu, rows, design.base, feed, representation=False)
         readings = _Readings(feed, design.base, rows)
         mu = self._mu(readings.evaluate(at.index[..., None], at.index_slopes[..., None]), design.base.family)
         if self.exact is None:
+            if self.trained.rr is not self.trained.mu:
+                at = self._walk(self.trained.rr, rows, design.base, feed, representation=False)
             rr = self._difference(readings.evaluate(at.heads, at.head_slopes), design.base, rows)
         else:
-            shared = self._walk(rows, design.base, feed, representation=True)
+            shared = self._walk(self.trained.rr, rows, design.base, feed, representation=True)
             rr = readings.evaluate(shared.heads @ self.exact[1:] + self.exact[0], shared.head_slopes @ self.exact[1:])
         return Predictions(mu, rr, scale_free=True)
 
@@ -95,7 +101,7 @@ class NetworkFit(Fit):
         """The same network with beta_perp's last layer solved in closed form on the rows of a design."""
         rows = np.arange(len(design.base.y))[design.rows]
         rows = rows[:: -(-len(rows) // _MOST_EXACT)]
-        at = self._walk(rows, design.base, self.feed, representation=True)
+        at = self._walk(self.trained.rr, rows, design.base, self.feed, representation=True)
         phi = _Readings(self.feed, design.base, rows).evaluate(at.heads, at.head_slopes)
         made = _representation_design(design.base, rows, phi)
         basis = make_basis(made, made.weights, np.vstack([made.y, made.base.anchor.observed]))
@@ -121,9 +127,11 @@ class NetworkFit(Fit):
             anchor.slopes - c[:, None, None] * heads.slopes,
         )
 
-    def _walk(self, rows: npt.NDArray[np.intp], base: Base, feed: Feed, representation: bool) -> Stationed:
+    def _walk(
+        self, weights: Tensor, rows: npt.NDArray[np.intp], base: Base, feed: Feed, representation: bool
+    ) -> Stationed:
         stack, scales = (
-            Stack(self.shape, self.trained.weights[None]),
+            Stack(self.shape, weights[None]),
             Scales([(self.scale, feed.origins[id(base)])], feed),
         )
         parts = []

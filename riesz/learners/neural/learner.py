@@ -19,7 +19,7 @@ from riesz.learners.neural.fit import attach
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
 from riesz.learners.neural.scaling import Inputs, make_scale
-from riesz.learners.neural.training import Member, Schedule, Stage, train
+from riesz.learners.neural.training import Keep, Member, Schedule, Stage, train
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,12 @@ class MADNet(Learner):
         Decoupled (AdamW).
     bias_learning_rate : float, optional
         Of the outcome heads' output biases; by default that of the stage.
-    keep : {"best", "last"}
-        Weights kept at the end of a stage: those with the best validation loss, or the last.
-    inputs : {"standard", "paper"}
-        Standardise everything, or only what the paper's code does.
+    keep : {"best", "each", "last"}
+        Weights kept: those with the best validation loss; for mu those with the best outcome loss and for rr those with the
+        best rest (training goes on until neither improves); or the last.
+    inputs : {"standard", "splines", "paper"}
+        Standardise everything; give numeric inputs as orthonormal features of a natural cubic spline, too, so that the
+        network bends early; or change only what the paper's code does.
     validation : float
         Share of a training set that decides when to stop.
     device : str
@@ -94,7 +96,7 @@ class MADNet(Learner):
     batch_size: int = 64
     weight_decay: float = 1e-3
     bias_learning_rate: float | None = None
-    keep: Literal["best", "last"] = "best"
+    keep: Keep = "best"
     inputs: Inputs = "standard"
     validation: float = 0.2
     device: str = "auto"
@@ -104,8 +106,8 @@ class MADNet(Learner):
         known = {
             "architecture": ("multihead", "fully_connected"),
             "constraint": ("absolute", "multiplier", "exact"),
-            "keep": ("best", "last"),
-            "inputs": ("standard", "paper"),
+            "keep": ("best", "each", "last"),
+            "inputs": ("standard", "splines", "paper"),
         }
         for name, values in known.items():
             if getattr(self, name) not in values:
@@ -165,7 +167,7 @@ class MADNet(Learner):
         fits: dict[int, Fit] = {}
         for numbers in groups.values():
             bases = list({id(designs[number].base): designs[number].base for number in numbers}.values())
-            feed = Feed(bases, _device(self.device))
+            feed = Feed(bases, _device(self.device), expand=self.inputs == "splines")
             members = {number: self._member(designs[number], seeds[number], feed) for number in numbers}
             for batch in self._stacks(members):
                 own, shape = [members[number] for number in batch], self._shape(feed)
@@ -216,9 +218,10 @@ class MADNet(Learner):
         labels = draw_labels(
             len(rows), max(2, round(1 / self.validation)), strata, groups, np.random.default_rng(split)
         )
+        scale = make_scale(design, feed.inputs_of(design.base, rows), self.inputs)
         rows = rows + feed.offsets[id(design.base)]
         origin = feed.origins[id(design.base)]
-        return Member(rows[labels > 0], rows[labels == 0], make_scale(design, self.inputs), origin, (start, shuffle))
+        return Member(rows[labels > 0], rows[labels == 0], scale, origin, (start, shuffle))
 
 
 def _signature(base: Base) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from riesz.design import Design
 from riesz.moment import Array
 
-Inputs = Literal["standard", "paper"]
+Inputs = Literal["standard", "splines", "paper"]
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,20 @@ class Scale:
     constraint: Array
 
 
-def make_scale(design: Design, kind: Inputs) -> Scale:
+def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
     """Measure a training set.
 
     Parameters
     ----------
     design : Design
-    kind : {"standard", "paper"}
+    inputs : ndarray, shape (n, d)
+        What the network sees of these rows, before scaling.
+    kind : {"standard", "splines", "paper"}
         ``"paper"``: the outcome is divided by its standard deviation, the treatment min-max scaled, and nothing else changed.
     """
     base, weights = design.base, design.weights
     share = weights / weights.sum()
-    treatment, covariates = base.treatment[design.rows], base.z[design.rows][:, base.covariates]
+    treatment = base.treatment[design.rows]
     t = treatment.shape[1]
     low, span = float(treatment.min()), float(np.ptp(treatment)) or 1.0
     y = design.y
@@ -64,12 +66,14 @@ def make_scale(design: Design, kind: Inputs) -> Scale:
     y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
     anchor, h = base.anchor.observed[:, design.rows], np.abs(share @ _anchor_moment(design).T)
     if kind == "paper":
-        centre = np.concatenate([np.full(t, low), np.zeros(covariates.shape[1])])
-        spread = np.concatenate([np.full(t, span), np.ones(covariates.shape[1])])
+        rest = inputs.shape[1] - t
+        centre, spread = (
+            np.concatenate([np.full(t, low), np.zeros(rest)]),
+            np.concatenate([np.full(t, span), np.ones(rest)]),
+        )
         return Scale(centre, spread, low, span, 0.0, y_spread, np.full(len(anchor), span), span / h)
-    both = np.hstack([treatment, covariates])
-    centre = share @ both
-    spread = np.sqrt(share @ (both - centre) ** 2)
+    centre = share @ inputs
+    spread = np.sqrt(share @ (inputs - centre) ** 2)
     spread = np.where(spread > 1e-9 * (1.0 + np.abs(centre)), spread, 1.0)
     size = np.sqrt(share @ (anchor**2).T)
     if base.family == "binomial":

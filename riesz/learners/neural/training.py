@@ -24,6 +24,7 @@ from riesz.learners.neural.objectives.base import Objective, Terms, at_observed,
 from riesz.learners.neural.scaling import Scale
 
 MOST_VALIDATION_ROWS = 20_000
+Keep = Literal["best", "each", "last"]
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,17 @@ class Schedule:
         Decoupled, as in AdamW.
     bias_learning_rate : float or None
         Of the outcome heads' output biases; None is that of the stage.
-    keep : {"best", "last"}
-        Whether the weights with the best validation loss are restored at the end of each stage.
+    keep : {"best", "each", "last"}
+        Which weights are kept: those with the best validation loss, restored at the end of each stage; for mu those with
+        the best outcome loss and for rr those with the best rest, since one often goes on learning when the other has begun
+        to overfit; or the last.
     """
 
     stages: tuple[Stage, ...]
     batch_size: int
     weight_decay: float
     bias_learning_rate: float | None
-    keep: Literal["best", "last"]
+    keep: Keep
 
 
 @dataclass(frozen=True)
@@ -109,10 +112,10 @@ class _Progress:
     stage: int = 0
     epoch: int = 0
     epoch_in_stage: int = 0
-    best: float = np.inf
+    best: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, Tensor] = field(default_factory=dict)
     since_best: int = 0
     steps: int = 0
-    kept: Tensor | None = None
     history: list[tuple[float, ...]] = field(default_factory=list)
 
 
@@ -122,12 +125,14 @@ class Trained:
 
     Attributes
     ----------
-    weights : Tensor, shape (P,)
+    mu, rr : Tensor, shape (P,)
+        Weights of the network that mu and rr are read from.
     history : ndarray, shape (epochs, 8)
         See :data:`HISTORY`.
     """
 
-    weights: Tensor
+    mu: Tensor
+    rr: Tensor
     history: npt.NDArray[np.float64]
 
 
@@ -160,7 +165,8 @@ def train(
     while run.active:
         run.epoch()
         for progress, weights in run.leave():
-            finished[progress.number] = Trained(weights, np.array(progress.history))
+            mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
+            finished[progress.number] = Trained(mu, rr, np.array(progress.history))
             done()
     return [finished[number] for number in range(len(members))]
 
@@ -304,10 +310,13 @@ class _Run:
         progress.epoch += 1
         progress.epoch_in_stage += 1
         progress.since_best += 1
-        if loss < progress.best:
-            progress.best, progress.since_best = loss, 0
-            if self.schedule.keep == "best":
-                progress.kept = self.stack.flat[self.active.index(progress)].clone()
+        outcome = self.objective.outcome_share(row[4])
+        criteria = {"mu": outcome, "rr": loss - outcome} if self.schedule.keep == "each" else {"all": loss}
+        for name, value in criteria.items():
+            if value < progress.best.get(name, np.inf):
+                progress.best[name], progress.since_best = value, 0
+                if self.schedule.keep != "last":
+                    progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
 
     def leave(self) -> list[tuple[_Progress, Tensor]]:
         """End stages and members that are through; lay out anew when anyone left."""
@@ -317,8 +326,8 @@ class _Run:
             if progress.since_best <= stage.patience and progress.epoch_in_stage < stage.epochs:
                 stay.append(at)
                 continue
-            if progress.kept is not None:
-                self.stack.flat[at] = progress.kept
+            if "all" in progress.kept:
+                self.stack.flat[at] = progress.kept["all"]
             if progress.stage + 1 < len(self.schedule.stages):
                 progress.stage, progress.epoch_in_stage, progress.since_best = progress.stage + 1, 0, 0
                 self.first[at], self.second[at] = 0.0, 0.0

@@ -96,5 +96,9 @@ class Objective(ABC):
         """
 
     @abstractmethod
+    def outcome_share(self, outcome_loss: float) -> float:
+        """What the outcome's loss adds to the whole."""
+
+    @abstractmethod
     def ascend(self, violation: Tensor, dual_state: Tensor) -> Tensor:
         """New multipliers after a step with the constraint violations h_n(f), both of shape (M, K)."""

@@ -78,6 +78,9 @@ class MomentConstrained(Objective):
         }
         return Terms(loss, parts | {"signed_violation": violation})
 
+    def outcome_share(self, outcome_loss: float) -> float:
+        return self.rho * outcome_loss
+
     def ascend(self, violation: Tensor, dual_state: Tensor) -> Tensor:
         if self.constraint == "absolute":
             return dual_state
