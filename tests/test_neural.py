@@ -12,9 +12,20 @@ import torch
 import riesz
 from riesz import datasets
 from riesz.learners.neural.batching import Feed, make_stations
+from riesz.learners.neural.expansion import make_expansion
 from riesz.learners.neural.network import Shape, Stack, initial
 
-SMALL = riesz.MADNet(width=16, depth=2, head_width=8, head_depth=1, stages=(riesz.Stage(1e-2, 12, 12),), batch_size=32)
+SMALL = riesz.MADNet(
+    width=16,
+    depth=2,
+    head_width=8,
+    head_depth=1,
+    stages=(riesz.Stage(1e-2, 12, 12),),
+    batch_size=32,
+    weight_decay=1e-3,
+    keep="best",
+    inputs="standard",
+)
 
 
 def stack_of(shape: Shape, members: int) -> Stack:
@@ -70,7 +81,13 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
 
 
 @pytest.mark.parametrize(
-    "learner", [SMALL, replace(SMALL, constraint="exact"), replace(SMALL, constraint="multiplier")]
+    "learner",
+    [
+        SMALL,
+        replace(SMALL, constraint="exact"),
+        replace(SMALL, constraint="multiplier"),
+        replace(SMALL, inputs="splines", keep="each", stages=(riesz.Stage(1e-2, 40, 3),)),
+    ],
 )
 def test_stacked_equals_alone(learner: riesz.MADNet) -> None:
     """Same seed and data, same numbers to the last bit, whatever else is in the stack."""
@@ -112,13 +129,14 @@ def test_scale_free(binary_frame: pd.DataFrame, constraint: str) -> None:
     np.testing.assert_allclose(values["dr"], values["tmle"], rtol=1e-9)
 
 
+@pytest.mark.parametrize("learner", [SMALL, replace(SMALL, inputs="splines", keep="each")], ids=["standard", "splines"])
 @pytest.mark.parametrize("name", datasets.SIMULATIONS)
-def test_every_verb(name: str) -> None:
+def test_every_verb(name: str, learner: riesz.MADNet) -> None:
     """All questions of every simulation in one fit: arms, derivatives, shifts, binary outcomes, clusters."""
     simulation = datasets.get(name)
     data = simulation.draw(200, seed=1).data
     fit = riesz.estimate(
-        simulation.formula, data, list(simulation.questions.values()), learner=SMALL, folds=2, **simulation.keywords
+        simulation.formula, data, list(simulation.questions.values()), learner=learner, folds=2, **simulation.keywords
     )
     assert np.isfinite(fit.params).all()
     assert (fit.bse > 0).all()
@@ -126,7 +144,8 @@ def test_every_verb(name: str) -> None:
         assert fit.fittedvalues.between(0, 1).all()
 
 
-def test_slopes_are_those_of_the_fitted_surface(continuous_frame: pd.DataFrame) -> None:
+@pytest.mark.parametrize("inputs", ["standard", "splines"])
+def test_slopes_are_those_of_the_fitted_surface(continuous_frame: pd.DataFrame, inputs: str) -> None:
     """The derivative readings of mu and rr agree with differences of their own values."""
     formula, data = "y ~ treat(d) + x1 + x2", continuous_frame
     step = 1e-2
@@ -135,18 +154,19 @@ def test_slopes_are_those_of_the_fitted_surface(continuous_frame: pd.DataFrame) 
         riesz.Mean(f"d + {step}"),
         riesz.CustomMoment(lambda mu, data: mu(data.assign(d=data["d"] - step))),
     ]
-    fit = riesz.estimate(formula, data, both, learner=SMALL, folds=1)
+    fit = riesz.estimate(formula, data, both, learner=replace(SMALL, inputs=inputs), folds=1)
     mu = fit.predictions.mu
     difference = (mu.values[1] - mu.values[2]) / (2 * step)
     np.testing.assert_allclose(mu.slopes[0], difference, atol=2e-2 * np.abs(difference).max())
 
 
-def test_a_custom_moment_that_moves_covariates(binary_frame: pd.DataFrame) -> None:
+@pytest.mark.parametrize("inputs", ["standard", "splines"])
+def test_a_custom_moment_that_moves_covariates(binary_frame: pd.DataFrame, inputs: str) -> None:
     """mu at changed covariates: a network that knows only x1 must see x1 move."""
     moved = riesz.CustomMoment(
         lambda mu, data: mu(data.assign(x1=data["x1"] + 1)) - mu(data), anchor=lambda data: data["x1"], name="moved"
     )
-    learner = replace(SMALL, stages=(riesz.Stage(1e-2, 60, 60),))
+    learner = replace(SMALL, stages=(riesz.Stage(1e-2, 60, 60),), inputs=inputs)
     fit = riesz.estimate("y ~ treat(a) + x1", binary_frame, moved, learner=learner, folds=1)
     linear = riesz.estimate("y ~ treat(a) * x1", binary_frame, moved, folds=1)
     assert abs(fit.params["moved"] - linear.params["moved"]) < 4 * linear.bse["moved"]
@@ -168,13 +188,13 @@ def test_units_do_not_matter(continuous_frame: pd.DataFrame) -> None:
 def test_truth_is_found(name: str, verb: str) -> None:
     simulation = datasets.get(name)
     draw = simulation.draw(1000, seed=5)
-    learner = riesz.MADNet(width=64, depth=2, head_width=32, head_depth=1, stages=(riesz.Stage(3e-3, 100, 15),))
+    learner = riesz.MADNet(width=64, head_width=32, head_depth=1)
     question = simulation.questions[verb]
     fit = riesz.estimate("y ~ treat(a) + .", draw.data, question, learner=learner)
     assert abs(fit.params.iloc[0] - simulation.truth(question)[0]) < 4 * fit.bse.iloc[0]
     true = simulation.riesz_representer(question, draw.data)[0]
     assert np.mean((fit.riesz_representer.iloc[:, 0] - true) ** 2) < 0.4 * np.mean(true**2)
-    assert np.mean((fit.fittedvalues - draw.mu) ** 2) < 0.4 * draw.mu.var()
+    assert np.mean((fit.fittedvalues - draw.mu) ** 2) < 0.15 * draw.mu.var()
 
 
 def test_history_is_tidy(binary_frame: pd.DataFrame) -> None:
@@ -278,3 +298,30 @@ def test_presets() -> None:
     assert (ate.batch_size, ate.weight_decay, ate.bias_learning_rate, ate.keep) == (64, 1e-3, 0.9, "last")
     with pytest.raises(riesz.LearnerError, match="wanted 'ate' or 'ade'"):
         riesz.MADNet.paper("att")
+
+
+def test_expansion_is_orthonormal_and_its_slopes_exact() -> None:
+    x = np.random.default_rng(0).gamma(2.0, size=500)
+    made = make_expansion(x)
+    features = made.features(x)
+    np.testing.assert_allclose(features.T @ features / 500, np.eye(5), atol=1e-9)
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-9)
+    far = np.array([-50.0, 0.1, 3.0, 80.0])
+    difference = (made.features(far + 1e-6) - made.features(far - 1e-6)) / 2e-6
+    np.testing.assert_allclose(made.slopes(far), difference, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        made.slopes(np.array([60.0])), made.slopes(np.array([90.0])), rtol=1e-8
+    )  # straight outside
+    assert make_expansion(np.arange(500) % 3.0).size == 1
+    assert make_expansion(np.r_[np.zeros(400), np.arange(100.0)]).size == 1
+
+
+def test_mu_and_rr_each_keep_their_best_epoch(binary_frame: pd.DataFrame) -> None:
+    learner = replace(SMALL, keep="each", stages=(riesz.Stage(2e-2, 60, 8),))
+    fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, folds=2)
+    history = fit.history.assign(rest=lambda h: h["valid_loss"] - h["outcome_loss"])
+    for _, course in history.groupby("member"):
+        last_better = max(course.loc[course[name].idxmin(), "epoch"] for name in ("outcome_loss", "rest"))
+        assert course["epoch"].max() in (last_better + 9, 60)
+    trained = fit._crossfit.fits[0].trained
+    assert not torch.equal(trained.mu, trained.rr)
