@@ -306,22 +306,23 @@ def test_expansion_is_orthonormal_and_its_slopes_exact() -> None:
     features = made.features(x)
     np.testing.assert_allclose(features.T @ features / 500, np.eye(5), atol=1e-9)
     np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-9)
-    far = np.array([-50.0, 0.1, 3.0, 80.0])
+    far = np.array([-5.0, 0.1, 3.0, 12.0])
     difference = (made.features(far + 1e-6) - made.features(far - 1e-6)) / 2e-6
     np.testing.assert_allclose(made.slopes(far), difference, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-        made.slopes(np.array([60.0])), made.slopes(np.array([90.0])), rtol=1e-8
-    )  # straight outside
+    np.testing.assert_allclose(made.slopes(np.array([20.0])), made.slopes(np.array([30.0])), rtol=1e-6)
     assert make_expansion(np.arange(500) % 3.0).size == 1
     assert make_expansion(np.r_[np.zeros(400), np.arange(100.0)]).size == 1
 
 
 def test_mu_and_rr_each_keep_their_best_epoch(binary_frame: pd.DataFrame) -> None:
     learner = replace(SMALL, keep="each", stages=(riesz.Stage(2e-2, 60, 8),))
-    fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, folds=2)
+    fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, folds=4)
     history = fit.history.assign(rest=lambda h: h["valid_loss"] - h["outcome_loss"])
-    for _, course in history.groupby("member"):
-        last_better = max(course.loc[course[name].idxmin(), "epoch"] for name in ("outcome_loss", "rest"))
-        assert course["epoch"].max() in (last_better + 9, 60)
-    trained = fit._crossfit.fits[0].trained
-    assert not torch.equal(trained.mu, trained.rr)
+    differ = []
+    for member, course in history.groupby("member"):
+        best = [course.loc[course[name].idxmin(), "epoch"] for name in ("outcome_loss", "rest")]
+        assert course["epoch"].max() in (max(best) + 9, 60)
+        trained = fit._crossfit.fits[member].trained
+        assert torch.equal(trained.mu, trained.rr) == (best[0] == best[1])
+        differ.append(best[0] != best[1])
+    assert any(differ)

@@ -5,10 +5,17 @@ from collections.abc import Callable
 from riesz.errors import LearnerError, nearest
 from riesz.learners.base import Fit, Learner
 from riesz.learners.linear import Linear
-from riesz.learners.neural.learner import MADNet
+
+
+def _madnet() -> Learner:
+    """Torch takes a second or two to import; only those who train networks wait for it."""
+    from riesz.learners.neural.learner import MADNet
+
+    return MADNet()
+
 
 #: Name to learner, as ``learner="..."`` finds it; conformance tests loop over it.
-LEARNERS: dict[str, Callable[[], Learner]] = {"linear": Linear, "madnet": MADNet}
+LEARNERS: dict[str, Callable[[], Learner]] = {"linear": Linear, "madnet": _madnet}
 
 
 def find_learner(learner: object) -> Learner:
@@ -24,4 +31,4 @@ def find_learner(learner: object) -> Learner:
     )
 
 
-__all__ = ["LEARNERS", "Fit", "Learner", "Linear", "MADNet", "find_learner"]
+__all__ = ["LEARNERS", "Fit", "Learner", "Linear", "find_learner"]
