@@ -6,7 +6,7 @@ import datetime
 import importlib.metadata
 import platform
 
-PACKAGES = ("riesz", "numpy", "pandas", "scipy", "statsmodels", "formulaic")
+PACKAGES = ("riesz", "numpy", "pandas", "scipy", "statsmodels", "formulaic", "torch")
 
 
 def provenance(command: str) -> dict[str, str]:
