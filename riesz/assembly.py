@@ -69,7 +69,7 @@ def build(
         data[formula.treatment], formula.reference, _wanted(estimands, data[formula.treatment]), estimands[0].verb
     )
     data = data.assign(**{formula.treatment: column})
-    y = _outcome(formula, data, weights, family, bounds, context)
+    y = _outcome(formula, data, family, bounds, context)
     sample = Sample(data, treatment, kept, total, context, formula.columns)
     components = _bind(estimands, sample)
     columns = Columns(formula.rhs, data, context)
@@ -121,7 +121,6 @@ def _wanted(estimands: Sequence[Estimand], column: pd.Series) -> Wanted:
 def _outcome(
     formula: Formula,
     data: pd.DataFrame,
-    weights: Array,
     family: str,
     bounds: tuple[float, float] | None,
     context: Mapping[str, Any],
@@ -136,10 +135,9 @@ def _outcome(
             )
         column = (column == levels[1]).astype(float)
     y: Array = np.asarray(column, dtype=float)
-    counting = y[weights > 0]
-    if np.ptp(counting) == 0:
+    if np.ptp(y) == 0:
         raise DataError(
-            f"The outcome `{formula.outcome}` is constant ({counting[0]:g} on every row used); there is no effect to find."
+            f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); there is no effect to find."
         )
     lowest, highest = (0.0, 1.0) if family == "binomial" else bounds or (-np.inf, np.inf)
     if y.min() < lowest or y.max() > highest:

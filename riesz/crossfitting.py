@@ -116,19 +116,14 @@ def warn_of_cut_clusters(labels: Labels, clusters: ClusterLabels) -> None:
             )
 
 
-def check_splits(
-    splits: Sequence[Split], arms: Labels | None, levels: Sequence[str], name: str, counting: npt.NDArray[np.bool_]
-) -> None:
-    """Every training set must hold every arm, on rows that count (whose weight is not zero)."""
+def check_splits(splits: Sequence[Split], arms: Labels | None, levels: Sequence[str], name: str) -> None:
+    """Every training set must hold every arm."""
     for number, split in enumerate(splits):
-        train = split.train[counting[split.train]]
-        if not len(train):
-            raise DataError(
-                f"Split {number + 1} has no training rows with a positive weight. Use other folds or fewer of them."
-            )
+        if not len(split.train):
+            raise DataError(f"Split {number + 1} has no training rows. Use other folds or fewer of them.")
         if arms is None:
             continue
-        seen = np.unique(arms[train])
+        seen = np.unique(arms[split.train])
         lost = [str(level) for code, level in enumerate(levels) if code not in seen]
         if lost:
             raise DataError(

@@ -86,20 +86,22 @@ class Moment:
         """Which readings are derivatives, shape (R,)."""
         return np.array([point.tangents is not None for point in self.points])
 
-    def apply(self, f: Evaluation) -> Array:
-        """m_c(f) for every row.
+    def apply(self, f: Evaluation, rows: Rows = slice(None)) -> Array:
+        """m_c(f) for every row, or for some of them.
 
         Parameters
         ----------
         f : Evaluation
-            Of shape (n,) for one function read by all components, or (K, n) for one function a component.
+            At these rows, of shape (n,) for one function read by all components, or (K, n) for one function a component.
+        rows : index of n rows
+            All of them by default.
 
         Returns
         -------
         ndarray, shape (K, n)
         """
         read = np.where(self.is_derivative[:, None], f.slopes, f.values)
-        return np.asarray((self.weights * read).sum(axis=1))
+        return np.asarray((self.weights[..., rows] * read).sum(axis=1))
 
     def rows(self, z: Array, rows: Rows, component: int, tilt: Evaluation | None = None) -> Array:
         """The moment of every column of the design, so that m(z'theta) = rows @ theta.

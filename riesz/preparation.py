@@ -225,7 +225,6 @@ def _splits(
     treatment, n = blueprint.treatment, len(kept)
     arms = blueprint.design.base.strata
     levels = [show(level) for level in treatment.levels]
-    counting = blueprint.design.weights > 0
     if own is not None:
         if settings.repeats > 1:
             raise DataError(
@@ -238,12 +237,12 @@ def _splits(
         drawn = [[labels]]
     else:
         folds = int(settings.folds)
-        _check_fold_count(folds, n, None if arms is None else arms[counting], treatment.name, levels, clusters)
+        _check_fold_count(folds, n, arms, treatment.name, levels, clusters)
         children = np.random.SeedSequence([settings.seed, 0]).spawn(settings.repeats)
         drawn = [_draw(n, folds, arms, clusters, np.random.default_rng(child)) for child in children]
     splits = [make_splits(labels) for labels in drawn]
     for repeat in splits:
-        check_splits(repeat, arms, levels, treatment.name, counting)
+        check_splits(repeat, arms, levels, treatment.name)
     return splits
 
 
@@ -269,9 +268,8 @@ def _check_fold_count(
         counts = np.bincount(arms, minlength=len(levels))
         if counts.min() < folds:
             rare = int(counts.argmin())
-            which = " with a positive weight" if len(arms) < n else ""
             raise DataError(
-                f"Arm {name}={levels[rare]} has {counts[rare]} rows{which}, fewer than folds={folds}, so some fold would lack it. "
+                f"Arm {name}={levels[rare]} has {counts[rare]} rows, fewer than folds={folds}, so some fold would lack it. "
                 "Use fewer folds, merge arms, or drop this one."
             )
     for label, codes in zip(clusters.names, clusters.codes, strict=True):

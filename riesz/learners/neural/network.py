@@ -11,7 +11,6 @@ Shapes: M members, N rows, d inputs, K moment-constrained heads, H outcome heads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -238,8 +237,3 @@ def _linear_back(g: Tensor, x: Tensor, w: Tensor, gw: Tensor, gb: Tensor, n: int
     gw.copy_(torch.bmm(x.transpose(1, 2), g).view(gw.shape))
     gb.copy_(g[:, :n].sum(dim=1).view(gb.shape))
     return g if first else torch.bmm(g, w.transpose(1, 2))
-
-
-def select(stack: Stack, members: Sequence[int]) -> Stack:
-    """A stack of some of the members."""
-    return Stack(stack.shape, stack.flat[torch.as_tensor(list(members), device=stack.flat.device)].contiguous())

@@ -64,7 +64,8 @@ def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
     y = design.y
     y_mean = float(share @ y)
     y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
-    anchor, h = base.anchor.observed[:, design.rows], np.abs(share @ _anchor_moment(design).T)
+    beta = base.anchor.map(lambda values: values[..., design.rows])
+    anchor, h = beta.observed, np.abs(share @ base.moment.apply(beta, design.rows).T)
     if kind == "paper":
         rest = inputs.shape[1] - t
         centre, spread = (
@@ -79,9 +80,3 @@ def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
     if base.family == "binomial":
         y_mean, y_spread = 0.0, 1.0
     return Scale(centre, spread, low, span, y_mean, y_spread, size, size / h)
-
-
-def _anchor_moment(design: Design) -> Array:
-    moment, anchor = design.base.moment, design.base.anchor
-    read = np.where(moment.is_derivative[:, None], anchor.slopes[..., design.rows], anchor.values[..., design.rows])
-    return np.asarray((moment.weights[..., design.rows] * read).sum(axis=1))

@@ -20,7 +20,7 @@ from torch.optim.adamw import adamw
 from riesz.errors import LearnerError
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
-from riesz.learners.neural.objectives.base import Objective, Terms, at_observed, moment_of, read_out
+from riesz.learners.neural.objectives.base import Objective, Readout, Terms, at_observed, read_out
 from riesz.learners.neural.scaling import Scale
 
 MOST_VALIDATION_ROWS = 20_000
@@ -226,7 +226,7 @@ class _Run:
         for j in range(self.batches):
             batch = self._gather(index[:, j], filled[:, j])
             outputs = self.stack.forward(batch.rows, self.feed.dual, keep=True).requires_grad_()
-            terms = self._terms(outputs, batch, epochs)
+            terms = self._terms(read_out(outputs, batch, self.feed), batch, epochs)
             (gradient,) = torch.autograd.grad(terms.loss.sum(), outputs)
             self.stack.backward(gradient, self.feed.dual)
             self._step()
@@ -234,25 +234,16 @@ class _Run:
             total += terms.loss.detach()
         with torch.no_grad():
             outputs = self.stack.forward(self.validation.rows, self.feed.dual, keep=False)
-            terms = self._terms(outputs, self.validation, epochs)
-            scale_check = self._rr_anchor(outputs, self.validation)
+            out = read_out(outputs, self.validation, self.feed)
+            terms = self._terms(out, self.validation, epochs)
+            scale_check = _rr_anchor(out, self.validation, terms)
         names = ("anchor_loss", "violation", "outcome_loss")
         shown = torch.stack([total / self.batches, terms.loss, *(terms.parts[n] for n in names), scale_check]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)
 
-    def _terms(self, outputs: Tensor, batch: Batch, epochs: Tensor) -> Terms:
-        out = read_out(outputs, batch, self.feed)
+    def _terms(self, out: Readout, batch: Batch, epochs: Tensor) -> Terms:
         return self.objective.loss(out, batch, self.feed, self.scales, epochs, self.multipliers)
-
-    def _rr_anchor(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """E_n[anchor rr] / h_n(anchor) of the first component, after rescaling on the same rows: 1 for the true rr."""
-        out = read_out(outputs, batch, self.feed)
-        w = batch.weights
-        r = (batch.anchor - at_observed(out.heads, batch))[..., 0]
-        violation = (w * moment_of(out.heads, out.head_slopes, batch, self.feed)[..., 0]).sum(dim=1)
-        h = 1.0 - violation * self.scales.constraint[:, 0]
-        return (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)
 
     def _shuffled(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         index = np.zeros((len(self.active), self.batches * self.size), dtype=np.int64)
@@ -343,3 +334,11 @@ class _Run:
                 pick = torch.as_tensor(stay, device=self.feed.device)
                 self._arrange(self.stack.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
         return gone
+
+
+def _rr_anchor(out: Readout, batch: Batch, terms: Terms) -> Tensor:
+    """E_n[anchor rr] / h_n(anchor) of the first component, after rescaling on the same rows: 1 for the true rr."""
+    w = batch.weights
+    r = (batch.anchor - at_observed(out.heads, batch))[..., 0]
+    h = 1.0 - terms.parts["signed_violation"][:, 0]
+    return (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)
