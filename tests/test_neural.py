@@ -11,9 +11,11 @@ import torch
 
 import riesz
 from riesz import datasets
-from riesz.learners.neural.batching import Feed, make_stations
+from riesz.learners.neural.batching import Feed, Scales, make_stations
 from riesz.learners.neural.expansion import make_expansion
 from riesz.learners.neural.network import Shape, Stack, initial
+from riesz.learners.neural.objectives.base import Objective, Seen
+from riesz.learners.neural.scaling import make_scale
 
 SMALL = riesz.MADNet(
     width=16,
@@ -326,3 +328,26 @@ def test_mu_and_rr_each_keep_their_best_epoch(binary_frame: pd.DataFrame) -> Non
         assert torch.equal(trained.mu, trained.rr) == (best[0] == best[1])
         differ.append(best[0] != best[1])
     assert any(differ)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+@pytest.mark.parametrize("changes", [{}, {"growth": 1.1}, {"constraint": "multiplier"}], ids=str)
+def test_slopes_of_the_loss_are_its_derivatives(family: str, changes: dict[str, object]) -> None:
+    """The formula agrees with automatic differentiation of the loss."""
+    learner = replace(SMALL, **changes)
+    draw = datasets.get("binary").draw(60, seed=1).data.assign(y=lambda d: d["y"] > d["y"].median())
+    fit = riesz.estimate("y ~ treat(a) + .", draw, [riesz.ATE(), riesz.ATT()], family=family)
+    base = fit.model.blueprint.design.base
+    feed = Feed([base], torch.device("cpu"))
+    rows = np.arange(60)
+    scale = make_scale(fit.model.blueprint.design, feed.inputs_of(base, rows), "standard")
+    scales = Scales([(scale, 0), (scale, 0)], feed)
+    batch = feed.batch(torch.as_tensor(np.stack([rows[:32], rows[28:]])), torch.ones(2, 32), scales)
+    generator = torch.Generator().manual_seed(3)
+    seen = Seen(*(torch.randn(shape, generator=generator) for shape in ((2, 32, 2), (2, 32, 2), (2, 32))))
+    state = (batch, scales, torch.tensor([3.0, 5.0]), torch.tensor([[0.3, -0.2], [0.1, 0.4]]))
+    objective = learner._objective(base)
+    _, formula = objective.slopes(seen, *state)
+    _, automatic = Objective.slopes(objective, seen, *state)
+    for one, other in zip(formula, automatic, strict=True):
+        torch.testing.assert_close(one, other)

@@ -9,8 +9,8 @@ outcome heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,7 @@ class _Covariates:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of every member of a stack, ready for the network.
+    """Rows of every member of a stack, ready for the network; or several batches, with one more axis in front.
 
     Attributes
     ----------
@@ -149,23 +149,32 @@ class Batch:
         Inputs, and below them their tangents.
     shares, share_slopes : Tensor, shape (M, B, S, H)
         How the outcome heads mix at each station, and its derivative along the treatment.
-    observed : Tensor of int, shape (M, B)
-        The station of the observed row.
+    observed : Tensor, shape (M, B, S, 1)
+        1 at the station of the observed row, else 0.
+    observed_shares : Tensor, shape (M, B, S, H)
+        The shares, but 0 at other stations than the observed row's.
     y, weights : Tensor, shape (M, B)
         Weights sum to one for each member; rows that fill a batch up have weight zero.
     anchor : Tensor, shape (M, B, K)
-    moment : Tensor, shape (M, B, K, R)
-        Weights of the readings.
+    value_weights, slope_weights : Tensor, shape (M, B, S, K)
+        How the moment weighs a function's values and its derivatives at the stations.
     """
 
     rows: Tensor
     shares: Tensor
     share_slopes: Tensor
     observed: Tensor
+    observed_shares: Tensor
     y: Tensor
     weights: Tensor
     anchor: Tensor
-    moment: Tensor
+    value_weights: Tensor
+    slope_weights: Tensor
+
+    def split(self) -> Iterator[Batch]:
+        """The batches one by one, when there is an axis of them in front."""
+        parts = [getattr(self, one.name).unbind(0) for one in fields(self)]
+        return (Batch(*one) for one in zip(*parts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -247,8 +256,7 @@ class Feed:
         self.heads = arms + 1 if arms > 1 else 2
         self.inputs = self.treatments + first.covariates.shape[1]
         self.readings, self.components = len(first.of_reading), bases[0].moment.weights.shape[0]
-        self.of_reading = torch.as_tensor(first.of_reading, device=device)
-        self.is_derivative = torch.as_tensor(bases[0].moment.is_derivative, device=device)
+        self.of_reading = first.of_reading
         self.slope = torch.as_tensor(first.slope, dtype=torch.float32, device=device)
         self.offsets, start = {}, 0
         for base in bases:
@@ -261,11 +269,22 @@ class Feed:
         self._treatment = self._tensor([(one.treatment - u.centre[:t]) / u.spread[:t] for _, one, u in each])
         self._tangent = self._tensor([one.tangent for one in stations]) if self.dual else None
         self._raw = self._tensor([(one.raw - u.raw_centre) / u.raw_spread for _, one, u in each])
-        self._observed = torch.as_tensor(np.concatenate([one.observed for one in stations]), device=device)
+        self._observed = self._tensor(
+            [one.observed[:, None, None] == np.arange(self.stations)[:, None] for one in stations]
+        )
         self._y = self._tensor([(base.y - u.y_centre) / u.y_spread for base, _, u in each])
         self._weights = self._tensor([base.weights for base in bases])
         self._anchor = self._tensor([base.anchor.observed.T for base in bases])
-        self._moment = self._tensor([np.moveaxis(base.moment.weights, -1, 0) for base in bases])
+        bent = bases[0].moment.is_derivative
+        self._value_weights, self._slope_weights = (
+            self._tensor(
+                [
+                    _at_stations(base.moment.weights[:, kind], one.of_reading[kind], self.stations)
+                    for base, one, _ in each
+                ]
+            )
+            for kind in (~bent, bent)
+        )
         self._changed = {
             station: (
                 torch.as_tensor(columns + t, device=device),
@@ -286,47 +305,47 @@ class Feed:
 
     def observed_station(self, base: Base, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """The station of the observed row, for some rows of a base."""
-        return np.asarray(
-            self._observed[torch.as_tensor(rows + self.offsets[id(base)], device=self.device)].cpu().numpy()
-        )
+        return self._stations[id(base)].observed[rows]
 
     def batch(self, index: Tensor, filled: Tensor, scales: Scales) -> Batch:
         """Gather rows.
 
         Parameters
         ----------
-        index : Tensor of int, shape (M, B)
-            Row numbers, counted over all bases.
-        filled : Tensor, shape (M, B)
+        index : Tensor of int, shape (..., M, B)
+            Row numbers, counted over all bases; a further axis in front gathers several batches at once.
+        filled : Tensor, shape (..., M, B)
             1 for a row, 0 for one that fills the batch up.
         scales : Scales
         """
         treatment = self._treatment[index]
-        covariates = self._covariates[index].unsqueeze(2).expand(-1, -1, self.stations, -1)
+        covariates = self._covariates[index].unsqueeze(-2).expand(*index.shape, self.stations, -1)
         x = torch.cat([treatment, covariates], dim=-1)
         for station, (columns, values, _) in self._changed.items():
-            x[:, :, station, columns] = values[index]
-        x = (x - scales.centre) * scales.factor
-        rows = x.flatten(1, 2)
+            x[..., station, columns] = values[index]
+        x = x.sub_(scales.centre).mul_(scales.factor)
+        rows = x.flatten(-3, -2)
         if self.dual:
             tangent = torch.zeros_like(x)
             assert self._tangent is not None
             tangent[..., : self.treatments] = self._tangent[index]
             for station, (columns, _, slopes) in self._changed.items():
                 if slopes is not None:
-                    tangent[:, :, station, columns] = slopes[index]
-            rows = torch.cat([rows, (tangent * scales.slope).flatten(1, 2)], dim=1)
+                    tangent[..., station, columns] = slopes[index]
+            rows = torch.cat([rows, tangent.mul_(scales.slope).flatten(-3, -2)], dim=-2)
         shares, share_slopes = self._mix(self._raw[index], scales)
-        weights = self._weights[index] * filled
+        weights, observed = self._weights[index] * filled, self._observed[index]
         return Batch(
             rows=rows,
             shares=shares,
             share_slopes=share_slopes,
-            observed=self._observed[index],
+            observed=observed,
+            observed_shares=observed * shares,
             y=(self._y[index] - scales.y_centre) * scales.y_factor,
-            weights=weights / weights.sum(dim=1, keepdim=True),
+            weights=weights / weights.sum(dim=-1, keepdim=True),
             anchor=self._anchor[index] / scales.anchor,
-            moment=self._moment[index],
+            value_weights=self._value_weights[index],
+            slope_weights=self._slope_weights[index],
         )
 
     def _mix(self, raw: Tensor, scales: Scales) -> tuple[Tensor, Tensor]:
@@ -338,3 +357,11 @@ class Feed:
         shares = torch.cat([1.0 - a, a], dim=-1)
         slope = self.slope[:, None] / scales.span_natural
         return shares, torch.cat([-slope, slope], dim=-1).expand_as(shares)
+
+
+def _at_stations(weights: Array, stations: npt.NDArray[np.intp], count: int) -> Array:
+    """Weights of readings, shape (K, R, n), summed over those that share a station, shape (n, S, K)."""
+    found = np.zeros((weights.shape[2], count, weights.shape[0]))
+    for reading, station in enumerate(stations):
+        found[:, station] += weights[:, reading].T
+    return found

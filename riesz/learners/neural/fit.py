@@ -22,7 +22,7 @@ from riesz.learners.base import Fit
 from riesz.learners.linear import riesz_coefficients
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack
-from riesz.learners.neural.objectives.base import read_out
+from riesz.learners.neural.objectives.base import Readout
 from riesz.learners.neural.scaling import Scale
 from riesz.learners.neural.training import HISTORY, Trained
 from riesz.learners.ridge import GRID, make_basis
@@ -144,10 +144,8 @@ class NetworkFit(Fit):
 
 
 def _heads(stack: Stack, batch: Batch, feed: Feed) -> tuple[Array, ...]:
-    out = read_out(stack.forward(batch.rows, feed.dual, keep=False), batch, feed)
+    out = Readout(stack.forward(batch.rows, feed.dual, keep=False), batch, feed.dual)
     heads, index = _array(out.heads[0]), _array(out.index[0])
-    if not feed.dual:
-        return index, np.zeros_like(index), heads, np.zeros_like(heads)
     return index, _array(out.index_slopes[0]), heads, _array(out.head_slopes[0])
 
 
@@ -167,7 +165,7 @@ class _Readings:
     """From stations to observed rows and readings."""
 
     def __init__(self, feed: Feed, base: Base, rows: npt.NDArray[np.intp]) -> None:
-        self.of_reading = feed.of_reading.cpu().numpy()
+        self.of_reading = feed.of_reading
         self.observed = feed.observed_station(base, rows)
         self.derivative = base.moment.is_derivative
 

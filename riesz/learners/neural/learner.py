@@ -189,7 +189,7 @@ class MADNet(Learner):
             members = {number: self._member(designs[number], seeds[number], feed) for number in numbers}
             for batch in self._stacks(members):
                 own, shape = [members[number] for number in batch], self._shape(feed)
-                trained = train(feed, own, shape, self._objective(bases[0]), self._schedule(), done)
+                trained = train(feed, own, shape, self._objective(bases[0]), self._schedule(), self.stack, done)
                 made = attach(
                     trained,
                     shape,
@@ -202,12 +202,11 @@ class MADNet(Learner):
         return [fits[number] for number in range(len(designs))]
 
     def _stacks(self, members: Mapping[int, Member]) -> list[list[int]]:
-        """Members that share a layout, a few at a time."""
+        """Members that share a layout."""
         alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, member in members.items():
             alike[member.layout(self.batch_size)].append(number)
-        size = self.stack
-        return [group[start : start + size] for group in alike.values() for start in range(0, len(group), size)]
+        return list(alike.values())
 
     def _shape(self, feed: Feed) -> Shape:
         heads = (self.head_width, self.head_depth) if self.architecture == "multihead" else (0, 0)

@@ -11,6 +11,7 @@ Shapes: M members, N rows, d inputs, K moment-constrained heads, H outcome heads
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -18,6 +19,8 @@ from math import prod
 import numpy as np
 import torch
 from torch import Tensor
+
+elu_backward = torch.ops.aten.elu_backward.grad_input
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,31 @@ def initial(shape: Shape, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float
     return np.concatenate(pieces)
 
 
+class _Layer:
+    """The weights of one layer of a stack, their gradients, and views of both that its products need.
+
+    A layer of the body is one product; a layer of the outcome heads is one for each head, on that head's own columns.
+    """
+
+    def __init__(self, values: tuple[Tensor, Tensor], slopes: tuple[Tensor, Tensor]) -> None:
+        (w, b), (gw, gb) = values, slopes
+        if w.ndim == 3:
+            w, gw = w.unsqueeze(1), gw.unsqueeze(1)
+        self.before, self.after = (w.shape[1] * size for size in w.shape[2:])
+        self.weights = w.unbind(1)
+        self.turned = [one.transpose(1, 2) for one in self.weights]
+        self.weight_slopes = gw.unbind(1)
+        self.bias, self.bias_slopes = b.flatten(1).unsqueeze(1), gb.flatten(1)
+
+    def columns(self, x: Tensor) -> Sequence[Tensor]:
+        """The columns of a layer's input or output that each product has."""
+        return x.chunk(len(self.weights), dim=2) if len(self.weights) > 1 else (x,)
+
+
 class Stack:
     """Parameters of several members, and how to pass rows forward and gradients back.
+
+    What layers put out is kept in buffers that the next pass of the same size fills anew.
 
     Attributes
     ----------
@@ -95,9 +121,15 @@ class Stack:
         self.shape = shape
         self.flat = flat
         self.gradient = torch.zeros_like(flat)
-        self._values = _views(flat, shape)
-        self._slopes = _views(self.gradient, shape)
+        values, slopes = (list(_pairs(_views(part, shape))) for part in (flat, self.gradient))
+        layers = [_Layer(*both) for both in zip(values, slopes, strict=True)]
+        self._body, self._joint, self._heads = (
+            layers[: shape.depth],
+            layers[shape.depth],
+            layers[shape.depth + 1 :],
+        )
         self._tape: list[tuple[Tensor, ...]] = []
+        self._buffers: dict[tuple[object, ...], Tensor] = {}
 
     def forward(self, rows: Tensor, dual: bool, keep: bool) -> Tensor:
         """All heads at some rows.
@@ -115,73 +147,101 @@ class Stack:
         Tensor, shape (M, N or 2N, K + H)
             Moment-constrained heads, then outcome heads; below them their tangents.
         """
-        n = rows.shape[1] // 2 if dual else rows.shape[1]
-        k = self.shape.components
-        tape: list[tuple[Tensor, ...]] = []
-        weights = iter(zip(self._values[::2], self._values[1::2], strict=True))
+        k, tape = self.shape.components, self._tape
+        tape.clear()
         x = rows
-        for _ in range(self.shape.depth):
-            w, b = next(weights)
-            x, saved = _layer(x, w, b, n, dual)
-            tape.append(saved)
-        w, b = next(weights)
-        joint = _linear(x, w, b, n)
-        tape.append((x,))
-        if not self.shape.head_depth:
-            self._tape = tape if keep else []
-            return joint
-        members, total = joint.shape[:2]
-        heads = joint[..., k:].reshape(members, total, self.shape.outcomes, -1)
-        heads = heads.permute(0, 2, 1, 3).reshape(members * self.shape.outcomes, total, -1).contiguous()
-        y, saved = _activate(heads, n, dual)
-        tape.append(saved)
-        for _ in range(self.shape.head_depth - 1):
-            w, b = next(weights)
-            y, saved = _layer(y, w.flatten(0, 1), b.flatten(0, 1), n, dual)
-            tape.append(saved)
-        w, b = next(weights)
-        out = torch.bmm(y, w.flatten(0, 1))
-        out[:, :n] += b.reshape(-1, 1, 1)
-        tape.append((y,))
-        outcome = out.reshape(members, self.shape.outcomes, total).transpose(1, 2)
-        self._tape = tape if keep else []
-        return torch.cat([joint[..., :k], outcome], dim=-1)
+        for layer in self._body:
+            x = self._forward(layer, x, dual)
+        joint = self._linear(self._joint, x, dual)
+        if not self._heads:
+            found = joint.clone()
+        else:
+            x = joint[..., k:]
+            self._activate(x, dual)
+            for layer in self._heads[:-1]:
+                x = self._forward(layer, x, dual)
+            found = torch.cat([joint[..., :k], self._linear(self._heads[-1], x, dual)], dim=-1)
+        if not keep:
+            tape.clear()
+        return found
 
     def represent(self, rows: Tensor, dual: bool) -> Tensor:
         """The shared representation at some rows, shape (M, N or 2N, width)."""
-        n = rows.shape[1] // 2 if dual else rows.shape[1]
         x = rows
-        for index in range(self.shape.depth):
-            x, _ = _layer(x, self._values[2 * index], self._values[2 * index + 1], n, dual)
-        return x
+        for layer in self._body:
+            x = self._forward(layer, x, dual)
+        self._tape.clear()
+        return x.clone()
 
     def backward(self, gradient: Tensor, dual: bool) -> None:
         """Fill ``gradient`` of the stack from the gradient of a loss in the outputs of the last forward pass."""
-        n = gradient.shape[1] // 2 if dual else gradient.shape[1]
-        k = self.shape.components
-        layers = list(zip(self._values[::2], self._values[1::2], self._slopes[::2], self._slopes[1::2], strict=True))
-        tape = self._tape
-        joint = gradient
-        if self.shape.head_depth:
-            members, total = gradient.shape[:2]
-            g = gradient[..., k:].transpose(1, 2).reshape(members * self.shape.outcomes, total, 1).contiguous()
-            w, _, gw, gb = layers.pop()
-            (y,) = tape.pop()
-            gw.copy_(torch.bmm(y.transpose(1, 2), g).reshape(gw.shape))
-            gb.copy_(g[:, :n].sum(dim=1).reshape(gb.shape))
-            g = torch.bmm(g, w.flatten(0, 1).transpose(1, 2))
-            for _ in range(self.shape.head_depth - 1):
-                w, _, gw, gb = layers.pop()
-                g = _layer_back(g, tape.pop(), w.flatten(0, 1), gw, gb, n, dual)
-            _activate_back(g, tape.pop(), n, dual)
-            g = g.reshape(members, self.shape.outcomes, total, -1).permute(0, 2, 1, 3).reshape(members, total, -1)
-            joint = torch.cat([gradient[..., :k], g], dim=-1)
-        w, _, gw, gb = layers.pop()
-        (x,) = tape.pop()
-        g = _linear_back(joint, x, w, gw, gb, n)
-        while layers:
-            w, _, gw, gb = layers.pop()
-            g = _layer_back(g, tape.pop(), w, gw, gb, n, dual, first=not layers)
+        k, tape = self.shape.components, self._tape
+        g = gradient
+        if self._heads:
+            g = gradient[..., k:]
+            for layer in reversed(self._heads):
+                g = self._back(layer, g, tape.pop()[0], dual)
+                _activate_back(g, tape.pop(), dual)
+            g = torch.cat([gradient[..., :k], g], dim=-1)
+        g = self._back(self._joint, g, tape.pop()[0], dual)
+        for layer in reversed(self._body):
+            _activate_back(g, tape.pop(), dual)
+            g = self._back(layer, g, tape.pop()[0], dual)
+
+    def _forward(self, layer: _Layer, x: Tensor, dual: bool) -> Tensor:
+        h = self._linear(layer, x, dual)
+        self._activate(h, dual)
+        return h
+
+    def _linear(self, layer: _Layer, x: Tensor, dual: bool) -> Tensor:
+        h = self._buffer(layer, x, layer.after)
+        for one, w, out in zip(layer.columns(x), layer.weights, layer.columns(h), strict=True):
+            torch.bmm(one, w, out=out)
+        _top(h, dual).add_(layer.bias)
+        self._tape.append((x,))
+        return h
+
+    def _activate(self, h: Tensor, dual: bool) -> None:
+        """ELU of the rows of h, in place; the tangents below are multiplied by its derivative."""
+        s = _top(h, dual)
+        slope = torch.clamp_max(s, 0.0, out=self._buffer(len(self._tape) if dual else None, s, s.shape[2])).exp_()
+        if not dual:
+            torch.maximum(s, slope.sub_(1.0), out=s)  # exp and a maximum beat expm1 by a factor of two
+            self._tape.append((s,))
+            return
+        below = h[:, s.shape[1] :]
+        self._tape.append((s, slope, below.clone()))
+        torch.maximum(s, slope - 1.0, out=s)
+        below.mul_(slope)
+
+    def _back(self, layer: _Layer, g: Tensor, x: Tensor, dual: bool) -> Tensor:
+        """Fill the gradients of a layer from that of its output, and give that of its input."""
+        torch.sum(_top(g, dual), dim=1, out=layer.bias_slopes)
+        parts = layer.columns(g)
+        for one, own, slopes in zip(layer.columns(x), parts, layer.weight_slopes, strict=True):
+            torch.bmm(one.transpose(1, 2), own, out=slopes)
+        if self._body and layer is self._body[0]:
+            return g
+        back = self._buffer((layer, "back"), x, layer.before)
+        for own, w, out in zip(parts, layer.turned, layer.columns(back), strict=True):
+            torch.bmm(own, w, out=out)
+        return back
+
+    def _buffer(self, owner: object, like: Tensor, width: int) -> Tensor:
+        key = (owner, like.shape[1], width)
+        found = self._buffers.get(key)
+        if found is None:
+            found = self._buffers[key] = like.new_empty((*like.shape[:2], width))
+        return found
+
+
+def _top(rows: Tensor, dual: bool) -> Tensor:
+    """The rows without the tangents below them."""
+    return rows[:, : rows.shape[1] // 2] if dual else rows
+
+
+def _pairs(views: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(views[::2], views[1::2], strict=True)
 
 
 def _views(flat: Tensor, shape: Shape) -> list[Tensor]:
@@ -192,48 +252,14 @@ def _views(flat: Tensor, shape: Shape) -> list[Tensor]:
     return found
 
 
-def _linear(x: Tensor, w: Tensor, b: Tensor, n: int) -> Tensor:
-    h = torch.bmm(x, w)
-    h[:, :n] += b.unsqueeze(1)
-    return h
-
-
-def _activate(h: Tensor, n: int, dual: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """ELU of the first n rows of h, in place of them; its derivative times the tangents below."""
-    top = h[:, :n] if dual else h
-    s = torch.maximum(top, top.clamp_max(0.0).exp_().sub_(1.0))  # ELU; exp and a maximum beat expm1 by a factor of two
-    if not dual:
-        return s, (s,)
-    tangent = h[:, n:]
-    slope = s.clamp_max(0.0).add_(1.0)
-    return torch.cat([s, slope * tangent], dim=1), (s, slope, tangent)
-
-
-def _activate_back(g: Tensor, saved: tuple[Tensor, ...], n: int, dual: bool) -> None:
+def _activate_back(g: Tensor, saved: tuple[Tensor, ...], dual: bool) -> None:
     """Turn the gradient of a layer's output into that of its input, in place."""
     if not dual:
-        g.mul_(saved[0].clamp_max(0.0).add_(1.0))
+        elu_backward(g, 1.0, 1.0, 1.0, True, saved[0], grad_input=g)
         return
     s, slope, tangent = saved
+    top, below = g[:, : s.shape[1]], g[:, s.shape[1] :]
     # ELU'' = ELU' below zero and 0 above
-    g[:, :n].addcmul_(g[:, n:] * tangent, (s < 0).to(g.dtype))
-    g[:, :n].mul_(slope)
-    g[:, n:].mul_(slope)
-
-
-def _layer(x: Tensor, w: Tensor, b: Tensor, n: int, dual: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-    out, saved = _activate(_linear(x, w, b, n), n, dual)
-    return out, (x, *saved)
-
-
-def _layer_back(
-    g: Tensor, saved: tuple[Tensor, ...], w: Tensor, gw: Tensor, gb: Tensor, n: int, dual: bool, first: bool = False
-) -> Tensor:
-    _activate_back(g, saved[1:], n, dual)
-    return _linear_back(g, saved[0], w, gw, gb, n, first)
-
-
-def _linear_back(g: Tensor, x: Tensor, w: Tensor, gw: Tensor, gb: Tensor, n: int, first: bool = False) -> Tensor:
-    gw.copy_(torch.bmm(x.transpose(1, 2), g).view(gw.shape))
-    gb.copy_(g[:, :n].sum(dim=1).view(gb.shape))
-    return g if first else torch.bmm(g, w.transpose(1, 2))
+    top.addcmul_(below * tangent, (s < 0).to(g.dtype))
+    top.mul_(slope)
+    below.mul_(slope)

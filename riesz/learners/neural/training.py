@@ -7,23 +7,24 @@ dtype).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from riesz.errors import LearnerError
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
-from riesz.learners.neural.objectives.base import Objective, Readout, Terms, at_observed, read_out
+from riesz.learners.neural.objectives.base import Objective, Readout, Seen, Terms
 from riesz.learners.neural.scaling import Scale
 
 MOST_VALIDATION_ROWS = 20_000
+GATHERED = 2_000_000  # inputs gathered at once, at most
 Keep = Literal["best", "each", "last"]
 
 
@@ -145,6 +146,7 @@ def train(
     shape: Shape,
     objective: Objective,
     schedule: Schedule,
+    stack: int,
     done: Callable[[], object],
 ) -> list[Trained]:
     """Train members that share a layout.
@@ -157,11 +159,13 @@ def train(
     shape : Shape
     objective : Objective
     schedule : Schedule
+    stack : int
+        Members side by side at the most; whoever stops makes room for the next.
     done : callable
         Called whenever a member stops.
     """
     finished: dict[int, Trained] = {}
-    run = _Run(feed, members, shape, objective, schedule)
+    run = _Run(feed, members, shape, objective, schedule, stack)
     while run.active:
         run.epoch()
         for progress, weights in run.leave():
@@ -175,33 +179,59 @@ class _Run:
     """The state of a stack in training."""
 
     def __init__(
-        self, feed: Feed, members: Sequence[Member], shape: Shape, objective: Objective, schedule: Schedule
+        self,
+        feed: Feed,
+        members: Sequence[Member],
+        shape: Shape,
+        objective: Objective,
+        schedule: Schedule,
+        stack: int,
     ) -> None:
-        self.feed, self.members, self.objective, self.schedule = feed, members, objective, schedule
+        self.feed, self.members, self.shape, self.objective, self.schedule = feed, members, shape, objective, schedule
         self.batches, self.size, self.valid_size = members[0].layout(schedule.batch_size)
-        self.active = [
-            _Progress(number, np.random.default_rng(member.seeds[1])) for number, member in enumerate(members)
-        ]
-        flat = torch.as_tensor(np.stack([initial(shape, member.seeds[0]) for member in members]), device=feed.device)
-        self.shape = shape
-        self._arrange(flat, torch.zeros_like(flat), torch.zeros_like(flat), self._no_multipliers(len(members)))
-
-    def _no_multipliers(self, members: int) -> Tensor:
-        return torch.zeros(members, self.feed.components, device=self.feed.device)
+        self.waiting = iter([_Progress(number, np.random.default_rng(m.seeds[1])) for number, m in enumerate(members)])
+        self.most = stack
+        self.active: list[_Progress] = []
+        nothing = torch.zeros(0, shape.size, device=feed.device)
+        self._arrange(nothing, nothing, nothing, torch.zeros(0, feed.components, device=feed.device))
 
     def _arrange(self, flat: Tensor, first: Tensor, second: Tensor, multipliers: Tensor) -> None:
-        """Lay the active members out; a single one gets a copy beside it, because a stack of one rounds differently."""
+        """Lay the active members out, and with them as many waiting ones as there is room for."""
+        fresh = list(islice(self.waiting, self.most - len(self.active)))
+        if fresh:
+            start = np.stack([initial(self.shape, self.members[progress.number].seeds[0]) for progress in fresh])
+            empty = torch.zeros(start.shape, device=flat.device)
+            flat = torch.cat([flat, torch.as_tensor(start, device=flat.device)])
+            first, second = torch.cat([first, empty]), torch.cat([second, empty])
+            multipliers = torch.cat([multipliers, empty[:, : multipliers.shape[1]]])
+            self.active += fresh
         self.ghost = len(self.active) == 1
-        if self.ghost:
-            flat, first, second = (torch.cat([part, part]) for part in (flat, first, second))
-            multipliers = torch.cat([multipliers, multipliers])
+        if self.ghost:  # a stack of one rounds differently, so it gets a copy beside it
+            flat, first, second, multipliers = (torch.cat([part] * 2) for part in (flat, first, second, multipliers))
         self.stack = Stack(self.shape, flat)
         self.first, self.second, self.multipliers = first, second, multipliers
+        if not self.active:
+            return
         shown = [progress.number for progress in self.active] * (2 if self.ghost else 1)
         owners = [self.members[number] for number in shown]
         self.scales = Scales([(member.scale, member.origin) for member in owners], self.feed)
         self.validation = self._validation(shown)
-        self.counts = [torch.tensor(float(progress.steps)) for progress in self.active]
+        self._plan()
+
+    def _plan(self) -> None:
+        """Sort the parameters by learning rate: members by their stage, and the outcome heads' output biases apart."""
+        last = self.shape.size - self.shape.outcomes
+        bias = self.schedule.bias_learning_rate
+        cuts = [(slice(None), None)] if bias is None else [(slice(0, last), None), (slice(last, None), bias)]
+        self.plan: list[tuple[float, list[list[Tensor]], list[Tensor], Tensor]] = []
+        for stage in sorted({progress.stage for progress in self.active}):
+            own = [at for at, progress in enumerate(self.active) if progress.stage == stage]
+            for cut, apart in cuts:
+                state = (self.stack.flat, self.stack.gradient, self.first, self.second)
+                steps = torch.tensor([float(self.active[at].steps) for at in own], device=self.feed.device)
+                tensors = [[part[at, cut] for at in own] for part in state]
+                rate = apart or self.schedule.stages[stage].learning_rate
+                self.plan.append((rate, tensors, list(steps.unbind()), steps))
 
     def _validation(self, shown: Sequence[int]) -> Batch:
         index = np.zeros((len(shown), self.valid_size), dtype=np.int64)
@@ -220,73 +250,63 @@ class _Run:
 
     def epoch(self) -> None:
         """Every active member sees its training rows once, then its validation rows."""
-        index, filled = self._shuffled()
+        dual = self.feed.dual
         epochs = torch.tensor([float(p.epoch) for p in self.active] * (2 if self.ghost else 1), device=self.feed.device)
-        total = torch.zeros(len(index), device=self.feed.device)
-        for j in range(self.batches):
-            batch = self._gather(index[:, j], filled[:, j])
-            outputs = self.stack.forward(batch.rows, self.feed.dual, keep=True).requires_grad_()
-            terms = self._terms(read_out(outputs, batch, self.feed), batch, epochs)
-            (gradient,) = torch.autograd.grad(terms.loss.sum(), outputs)
-            self.stack.backward(gradient, self.feed.dual)
+        total = torch.zeros(len(epochs), device=self.feed.device)
+        for batch in self._batches():
+            out = Readout(self.stack.forward(batch.rows, dual, keep=True), batch, dual)
+            terms, slopes = self.objective.slopes(out.seen(), batch, self.scales, epochs, self.multipliers)
+            self.stack.backward(out.pull_back(slopes), dual)
             self._step()
             self.multipliers = self.objective.ascend(terms.parts["signed_violation"].detach(), self.multipliers)
             total += terms.loss.detach()
-        with torch.no_grad():
-            outputs = self.stack.forward(self.validation.rows, self.feed.dual, keep=False)
-            out = read_out(outputs, self.validation, self.feed)
-            terms = self._terms(out, self.validation, epochs)
-            scale_check = _rr_anchor(out, self.validation, terms)
+        batch = self.validation
+        seen = Readout(self.stack.forward(batch.rows, dual, keep=False), batch, dual).seen()
+        terms = self.objective.loss(seen, batch, self.scales, epochs, self.multipliers)
+        scale_check = _rr_anchor(seen, batch, terms)
         names = ("anchor_loss", "violation", "outcome_loss")
         shown = torch.stack([total / self.batches, terms.loss, *(terms.parts[n] for n in names), scale_check]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)
 
-    def _terms(self, out: Readout, batch: Batch, epochs: Tensor) -> Terms:
-        return self.objective.loss(out, batch, self.feed, self.scales, epochs, self.multipliers)
-
-    def _shuffled(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        index = np.zeros((len(self.active), self.batches * self.size), dtype=np.int64)
+    def _batches(self) -> Iterator[Batch]:
+        """The batches of an epoch, many gathered at once."""
+        index = np.zeros((self.batches, len(self.active), self.size), dtype=np.int64)
         filled = np.zeros(index.shape, dtype=np.float32)
         for at, progress in enumerate(self.active):
             rows = progress.shuffle.permutation(self.members[progress.number].train)
-            # spread the empty places over the last batches, so that none is empty
-            places = np.arange(len(rows)) % self.batches * self.size + np.arange(len(rows)) // self.batches
-            index[at, places], filled[at, places] = rows, 1.0
+            # deal the rows out, so that no batch is empty
+            place = (np.arange(len(rows)) % self.batches, at, np.arange(len(rows)) // self.batches)
+            index[place], filled[place] = rows, 1.0
         if self.ghost:
-            index, filled = np.concatenate([index, index]), np.concatenate([filled, filled])
-        cut = (len(index), self.batches, self.size)
-        return index.reshape(cut), filled.reshape(cut)
+            index, filled = np.repeat(index, 2, axis=1), np.repeat(filled, 2, axis=1)
+        cost = index[0].size * self.feed.stations * self.feed.inputs * (2 if self.feed.dual else 1)
+        at_once = max(1, GATHERED // cost)
+        for start in range(0, self.batches, at_once):
+            yield from self._gather(index[start : start + at_once], filled[start : start + at_once]).split()
 
     def _step(self) -> None:
         """One AdamW step for each member at the learning rate of its stage."""
-        last = self.shape.size - self.shape.outcomes
-        rates = {self.schedule.stages[progress.stage].learning_rate for progress in self.active}
-        for rate in sorted(rates):
-            own = [at for at, p in enumerate(self.active) if self.schedule.stages[p.stage].learning_rate == rate]
-            for part, part_rate in (
-                (slice(0, last), rate),
-                (slice(last, None), self.schedule.bias_learning_rate or rate),
-            ):
-                counts = [self.counts[at].clone() for at in own]
-                adamw(
-                    [self.stack.flat[at, part] for at in own],
-                    [self.stack.gradient[at, part] for at in own],
-                    [self.first[at, part] for at in own],
-                    [self.second[at, part] for at in own],
-                    [],
-                    counts,
-                    fused=True,
-                    amsgrad=False,
-                    beta1=0.9,
-                    beta2=0.999,
-                    lr=part_rate,
-                    weight_decay=self.schedule.weight_decay,
-                    eps=1e-8,
-                    maximize=False,
-                )
-            for at in own:
-                self.counts[at] += 1
+        for rate, (values, slopes, first, second), counts, steps in self.plan:
+            steps += 1
+            # what torch.optim.AdamW(fused=True) calls in the end, without an optimiser for each member and stage
+            torch._fused_adamw_(
+                values,
+                slopes,
+                first,
+                second,
+                [],
+                counts,
+                lr=rate,
+                beta1=0.9,
+                beta2=0.999,
+                weight_decay=self.schedule.weight_decay,
+                eps=1e-8,
+                amsgrad=False,
+                maximize=False,
+            )
+        for progress in self.active:
+            progress.steps += 1
 
     def _note(self, progress: _Progress, row: list[float]) -> None:
         """Book an epoch, and move the member on."""
@@ -310,8 +330,8 @@ class _Run:
                     progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
 
     def leave(self) -> list[tuple[_Progress, Tensor]]:
-        """End stages and members that are through; lay out anew when anyone left."""
-        gone, stay = [], []
+        """End stages and members that are through; lay out anew when anyone did."""
+        gone, stay, moved = [], [], False
         for at, progress in enumerate(self.active):
             stage = self.schedule.stages[progress.stage]
             if progress.since_best <= stage.patience and progress.epoch_in_stage < stage.epochs:
@@ -320,25 +340,29 @@ class _Run:
             if "all" in progress.kept:
                 self.stack.flat[at] = progress.kept["all"]
             if progress.stage + 1 < len(self.schedule.stages):
-                progress.stage, progress.epoch_in_stage, progress.since_best = progress.stage + 1, 0, 0
+                progress.stage, progress.epoch_in_stage, progress.since_best, progress.steps = (
+                    progress.stage + 1,
+                    0,
+                    0,
+                    0,
+                )
                 self.first[at], self.second[at] = 0.0, 0.0
-                self.counts[at] = torch.tensor(0.0)
                 stay.append(at)
+                moved = True
             else:
                 gone.append((progress, self.stack.flat[at].clone()))
         if gone:
-            for at in stay:
-                self.active[at].steps = int(self.counts[at])
             self.active = [self.active[at] for at in stay]
-            if self.active:
-                pick = torch.as_tensor(stay, device=self.feed.device)
-                self._arrange(self.stack.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
+            pick = torch.as_tensor(stay, dtype=torch.long, device=self.feed.device)
+            self._arrange(self.stack.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
+        elif moved:
+            self._plan()
         return gone
 
 
-def _rr_anchor(out: Readout, batch: Batch, terms: Terms) -> Tensor:
+def _rr_anchor(seen: Seen, batch: Batch, terms: Terms) -> Tensor:
     """E_n[anchor rr] / h_n(anchor) of the first component, after rescaling on the same rows: 1 for the true rr."""
     w = batch.weights
-    r = (batch.anchor - at_observed(out.heads, batch))[..., 0]
+    r = (batch.anchor - seen.heads)[..., 0]
     h = 1.0 - terms.parts["signed_violation"][:, 0]
     return (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)

@@ -8,58 +8,97 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from riesz.learners.neural.batching import Batch, Feed, Scales
+from riesz.learners.neural.batching import Batch, Scales
 
 
-@dataclass(frozen=True)
-class Readout:
-    """Functions at the stations of a batch.
+class Seen(NamedTuple):
+    """What a loss sees of a batch, or its gradient in that.
 
     Attributes
     ----------
-    heads, head_slopes : Tensor, shape (M, B, S, K)
-    index, index_slopes : Tensor, shape (M, B, S)
-        The mixed outcome heads: mu, or its logit under ``family="binomial"``. Slopes are zero without derivatives.
+    heads : Tensor, shape (M, B, K)
+        The moment-constrained (or representer) heads at the observed rows.
+    moments : Tensor, shape (M, B, K)
+        m(f) for each component's own head f.
+    outcome : Tensor, shape (M, B)
+        The mixed outcome heads at the observed rows: mu, or its logit under ``family="binomial"``.
     """
 
     heads: Tensor
-    head_slopes: Tensor
-    index: Tensor
-    index_slopes: Tensor
+    moments: Tensor
+    outcome: Tensor
 
 
-def read_out(outputs: Tensor, batch: Batch, feed: Feed) -> Readout:
-    """Split a stack's outputs, shape (M, B S or 2 B S, K + H), into functions."""
-    members, size, stations = batch.shares.shape[:3]
-    split = outputs.reshape(members, -1, size, stations, outputs.shape[-1])
-    values, k = split[:, 0], feed.components
-    index = (batch.shares * values[..., k:]).sum(dim=-1)
-    if not feed.dual:
-        zero = torch.zeros((), device=outputs.device)
-        return Readout(values[..., :k], zero, index, zero)
-    slopes = split[:, 1]
-    index_slopes = (batch.share_slopes * values[..., k:] + batch.shares * slopes[..., k:]).sum(dim=-1)
-    return Readout(values[..., :k], slopes[..., :k], index, index_slopes)
+class Readout:
+    """What a stack's outputs on a batch say of the functions that are learned.
 
+    Parameters
+    ----------
+    outputs : Tensor, shape (M, B S or 2 B S, K + H)
+        As a stack's forward pass gives them.
+    batch : Batch
+    dual : bool
+        Whether tangents stand below the values.
+    """
 
-def at_observed(values: Tensor, batch: Batch) -> Tensor:
-    """What stands at the observed row's station, shape (M, B) or (M, B, K)."""
-    at = batch.observed[:, :, None]
-    if values.ndim == 4:
-        return values.gather(2, at[..., None].expand(-1, -1, 1, values.shape[-1])).squeeze(2)
-    return values.gather(2, at).squeeze(2)
+    def __init__(self, outputs: Tensor, batch: Batch, dual: bool) -> None:
+        self._batch, self._dual = batch, dual
+        members, size, stations, mixed = batch.shares.shape
+        split = outputs.view(members, -1, size, stations, outputs.shape[-1])
+        self._values, self._k = split[:, 0], outputs.shape[-1] - mixed
+        self._slopes = split[:, 1] if dual else torch.zeros_like(self._values)
 
+    @property
+    def heads(self) -> Tensor:
+        """The moment-constrained (or representer) heads at each station, shape (M, B, S, K)."""
+        return self._values[..., : self._k]
 
-def moment_of(values: Tensor, slopes: Tensor, batch: Batch, feed: Feed) -> Tensor:
-    """m(f) for each component's own function f, shape (M, B, K)."""
-    read = values[:, :, feed.of_reading]
-    if feed.dual:
-        read = torch.where(feed.is_derivative[:, None], slopes[:, :, feed.of_reading], read)
-    return (batch.moment * read.transpose(2, 3)).sum(dim=-1)
+    @property
+    def head_slopes(self) -> Tensor:
+        """Their derivatives; zero without tangents."""
+        return self._slopes[..., : self._k]
+
+    @property
+    def index(self) -> Tensor:
+        """The mixed outcome heads at each station, shape (M, B, S): mu, or its logit under ``family="binomial"``."""
+        return (self._batch.shares * self._values[..., self._k :]).sum(dim=-1)
+
+    @property
+    def index_slopes(self) -> Tensor:
+        """Its derivative."""
+        values, slopes, batch = self._values[..., self._k :], self._slopes[..., self._k :], self._batch
+        return (batch.share_slopes * values + batch.shares * slopes).sum(dim=-1)
+
+    def seen(self) -> Seen:
+        """What a loss sees."""
+        batch, heads = self._batch, self.heads
+        moments = (batch.value_weights * heads).sum(dim=2)
+        if self._dual:
+            moments += (batch.slope_weights * self.head_slopes).sum(dim=2)
+        index = (batch.observed_shares * self._values[..., self._k :]).sum(dim=(2, 3))
+        return Seen((batch.observed * heads).sum(dim=2), moments, index)
+
+    def pull_back(self, slopes: Seen) -> Tensor:
+        """The gradient of a loss in the outputs, from its gradient in what it sees."""
+        batch, k = self._batch, self._k
+        heads, moments = slopes.heads.unsqueeze(2), slopes.moments.unsqueeze(2)
+        values = torch.cat(
+            [
+                torch.addcmul(batch.observed * heads, batch.value_weights, moments),
+                batch.observed_shares * slopes.outcome[..., None, None],
+            ],
+            dim=-1,
+        )
+        if not self._dual:
+            return values.flatten(1, 2)
+        below = torch.zeros_like(values)
+        torch.mul(batch.slope_weights, moments, out=below[..., :k])
+        return torch.stack([values, below], dim=1).flatten(1, 3)
 
 
 @dataclass(frozen=True)
@@ -80,20 +119,26 @@ class Objective(ABC):
     """What is minimised; holds settings only."""
 
     @abstractmethod
-    def loss(self, out: Readout, batch: Batch, feed: Feed, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         """The loss of each member on a batch.
 
         Parameters
         ----------
-        out : Readout
+        seen : Seen
         batch : Batch
-        feed : Feed
         scales : Scales
         epoch : Tensor, shape (M,)
             Epochs each member has been trained.
         dual_state : Tensor, shape (M, K)
             Lagrange multipliers, for objectives that ascend in them.
         """
+
+    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
+        """The loss and its gradient in what it sees, by automatic differentiation; a formula is faster."""
+        with torch.enable_grad():
+            free = Seen(*(part.detach().requires_grad_() for part in seen))
+            terms = self.loss(free, batch, scales, epoch, dual_state)
+        return terms, Seen(*torch.autograd.grad(terms.loss.sum(), free, materialize_grads=True))
 
     @abstractmethod
     def outcome_share(self, outcome_loss: float) -> float:

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from riesz.learners.neural.batching import Batch, Feed, Scales
-from riesz.learners.neural.objectives.base import Objective, Readout, Terms, at_observed, moment_of
+from riesz.learners.neural.batching import Batch, Scales
+from riesz.learners.neural.objectives.base import Objective, Seen, Terms
 
 
 @dataclass(frozen=True)
@@ -54,29 +54,41 @@ class MomentConstrained(Objective):
     damping: float
     ascent: float
 
-    def loss(self, out: Readout, batch: Batch, feed: Feed, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
-        f = at_observed(out.heads, batch)
-        w = batch.weights[..., None]
-        anchor_loss = (w * (batch.anchor - f) ** 2).sum(dim=1)
-        violation = (w * moment_of(out.heads, out.head_slopes, batch, feed)).sum(dim=1) * scales.constraint
+    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+        w = batch.weights.unsqueeze(1)
+        anchor = torch.bmm(w, (batch.anchor - seen.heads).square()).sum(dim=(1, 2))
+        violation = torch.bmm(w, seen.moments).squeeze(1) * scales.constraint
+        size = violation.abs()
         if self.constraint == "absolute":
-            rate = self.penalty * self.growth**epoch if self.growth != 1.0 else self.penalty
-            penalty = rate * violation.abs().sum(dim=1)
+            penalty = (self._rate(epoch) * size).sum(dim=1)
         else:
-            penalty = (dual_state * violation + self.damping * violation**2).sum(dim=1)
-        index = at_observed(out.index, batch)
+            penalty = (dual_state * violation + self.damping * violation.square()).sum(dim=1)
         if self.family == "binomial":
-            each = binary_cross_entropy_with_logits(index, batch.y, reduction="none")
+            each = binary_cross_entropy_with_logits(seen.outcome, batch.y, reduction="none")
         else:
-            each = (batch.y - index) ** 2
+            each = (batch.y - seen.outcome).square()
         outcome = (batch.weights * each).sum(dim=1)
-        loss = anchor_loss.sum(dim=1) + penalty + self.rho * outcome
-        parts = {
-            "anchor_loss": anchor_loss.sum(dim=1),
-            "violation": violation.abs().amax(dim=1),
-            "outcome_loss": outcome,
-        }
-        return Terms(loss, parts | {"signed_violation": violation})
+        parts = {"anchor_loss": anchor, "violation": size.amax(dim=1), "outcome_loss": outcome}
+        return Terms(anchor + penalty + self.rho * outcome, parts | {"signed_violation": violation})
+
+    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
+        terms = self.loss(seen, batch, scales, epoch, dual_state)
+        violation = terms.parts["signed_violation"]
+        if self.constraint == "absolute":
+            push = self._rate(epoch) * violation.sign()
+        else:
+            push = torch.add(dual_state, violation, alpha=2 * self.damping)
+        gap = seen.outcome.sigmoid().sub_(batch.y) if self.family == "binomial" else (seen.outcome - batch.y).mul_(2.0)
+        w = batch.weights.unsqueeze(2)
+        return terms, Seen(
+            (seen.heads - batch.anchor).mul_(2.0 * w),
+            w * (push * scales.constraint).unsqueeze(1),
+            gap.mul_(batch.weights).mul_(self.rho),
+        )
+
+    def _rate(self, epoch: Tensor) -> Tensor | float:
+        """The penalty's weight by now."""
+        return (self.penalty * self.growth**epoch).unsqueeze(1) if self.growth != 1.0 else self.penalty
 
     def outcome_share(self, outcome_loss: float) -> float:
         return self.rho * outcome_loss

@@ -1,0 +1,107 @@
+"""How much of the machine's matrix-product speed training uses, and what the default costs beside the paper's settings.
+
+    python benchmarks/speed.py --data ../shared/data
+
+Useful work is the matrix products of forward and backward passes: 92.9 MFLOP for one step of the fully-connected network with 60
+rows x 2 arms (``ratio``); the forward pass on the validation rows after each epoch is further work of the same kind
+(``ratio_with_validation``). Training and ``torch.bmm`` alternate on one thread, so that whatever else the machine does disturbs both alike; a
+round's ratio is taken within the round, and the median over rounds reported. The sum goes to benchmarks/results/speed.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from provenance import provenance
+from semisynthetic import IHDP
+
+import riesz
+from riesz.learners.neural import learner as networks
+from riesz.learners.neural.network import Shape
+
+HERE = Path(__file__).parent
+EPOCHS = 20
+NETWORKS = {
+    "fully_connected": ({"architecture": "fully_connected", "depth": 4}, Shape(26, 1, 2, 200, 4, 0, 0)),
+    "multihead": ({}, Shape(26, 1, 2, 200, 3, 100, 2)),
+}
+
+
+class Clock:
+    """Stands in for the training loop, and times it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._train = networks.train
+
+    def __call__(self, *arguments: object, **keywords: object) -> object:
+        start = time.process_time()
+        trained = self._train(*arguments, **keywords)
+        self.seconds += time.process_time() - start
+        return trained
+
+
+def products(stack: int, seconds: float) -> float:
+    """GFLOP/s of ``torch.bmm`` on a stack of 120 x 200 x 200, measured for some seconds."""
+    x, w = torch.randn(stack, 120, 200), torch.randn(stack, 200, 200)
+    out = torch.empty(stack, 120, 200)
+    start, count = time.process_time(), 0
+    while time.process_time() - start < seconds:
+        for _ in range(20):
+            torch.bmm(x, w, out=out)
+        count += 20
+    return 2 * stack * 120 * 200 * 200 * count / (time.process_time() - start) / 1e9
+
+
+def efficiency(source: IHDP, kind: str, stack: int, rounds: int) -> dict[str, float]:
+    """Useful GFLOP/s of the training loop beside those of bmm."""
+    changes, shape = NETWORKS[kind]
+    learner = riesz.MADNet.paper(stages=(riesz.Stage(1e-4, EPOCHS, EPOCHS),), stack=stack, **changes)
+    tables = [source.draw(number)[0] for number in range(stack)]
+    steps = EPOCHS * -(-598 // 64)  # 598 rows of 747 to learn from
+    work = 3 * 2 * shape.products * 120 * steps * stack / 1e9
+    validation = 2 * shape.products * 2 * 149 * EPOCHS * stack / 1e9  # the forward pass that decides when to stop
+    ours, theirs = [], []
+    for turn in range(rounds + 1):
+        clock = networks.train = Clock()  # type: ignore[assignment]
+        riesz.estimate_many(source.formula, tables, source.verb, learner=learner, folds=1, progress=False)
+        networks.train = clock._train
+        speed = products(stack, 0.5)
+        if turn:  # the first warms up
+            ours.append(work / clock.seconds)
+            theirs.append(speed)
+    ratio = np.array(ours) / np.array(theirs)
+    return {
+        "stack": stack,
+        "training_gflops": round(float(np.median(ours)), 1),
+        "bmm_gflops": round(float(np.median(theirs)), 1),
+        "ratio": round(float(np.median(ratio)), 3),
+        "ratio_with_validation": round(float(np.median(ratio)) * (1 + validation / work), 3),
+        "ratio_lowest": round(float(ratio.min()), 3),
+        "ratio_highest": round(float(ratio.max()), 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--stack", type=int, default=5)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    source = IHDP(Path(arguments.data))
+    found = {
+        **provenance(f"python benchmarks/speed.py --rounds {arguments.rounds} --stack {arguments.stack}"),
+        **{kind: efficiency(source, kind, arguments.stack, arguments.rounds) for kind in NETWORKS},
+    }
+    print(json.dumps(found, indent=2))
+    (HERE / "results" / "speed.json").write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
