@@ -22,7 +22,7 @@ from provenance import provenance
 import riesz
 
 HERE = Path(__file__).parent
-GROUP = 8  # data sets that are fitted together
+GROUP = 16  # data sets that are fitted together
 
 
 def learners() -> dict[str, object]:

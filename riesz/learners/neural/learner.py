@@ -65,8 +65,8 @@ class MADNet(Learner):
         Share of a training set that decides when to stop.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
-    stack : int
-        Networks trained side by side at the most; affects speed only.
+    stack : int, optional
+        Networks trained side by side at the most; by default as many as the processor's cache likes. Affects speed only.
 
     Notes
     -----
@@ -108,7 +108,7 @@ class MADNet(Learner):
     inputs: Inputs = "splines"
     validation: float = 0.2
     device: str = "auto"
-    stack: int = 5
+    stack: int | None = None
 
     def __post_init__(self) -> None:
         known = {
@@ -124,6 +124,8 @@ class MADNet(Learner):
                 )
         for name in ("width", "depth", "head_width", "head_depth", "batch_size", "stack"):
             value = getattr(self, name)
+            if value is None and name == "stack":
+                continue
             if not isinstance(value, int) or value < 1:
                 raise LearnerError(f"MADNet({name}={value!r}): wanted a whole number, 1 or larger.")
         for name in ("penalty", "growth", "rho", "damping", "ascent", "weight_decay"):
@@ -189,7 +191,9 @@ class MADNet(Learner):
             members = {number: self._member(designs[number], seeds[number], feed) for number in numbers}
             for batch in self._stacks(members):
                 own, shape = [members[number] for number in batch], self._shape(feed)
-                trained = train(feed, own, shape, self._objective(bases[0]), self._schedule(), self.stack, done)
+                trained = train(
+                    feed, own, shape, self._objective(bases[0]), self._schedule(), self.stack or _cached(shape), done
+                )
                 made = attach(
                     trained,
                     shape,
@@ -239,6 +243,11 @@ class MADNet(Learner):
         rows = rows + feed.offsets[id(design.base)]
         origin = feed.origins[id(design.base)]
         return Member(rows[labels > 0], rows[labels == 0], scale, origin, (start, shuffle))
+
+
+def _cached(shape: Shape) -> int:
+    """How many networks of a shape are trained side by side: enough to hide overheads, not so many that caches overflow."""
+    return max(2, min(32, 1_200_000 // shape.size))
 
 
 def _signature(base: Base) -> tuple[Any, ...]:
