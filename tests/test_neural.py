@@ -11,11 +11,12 @@ import torch
 
 import riesz
 from riesz import datasets
-from riesz.learners.neural.batching import Feed, Scales, make_stations
+from riesz.learners.neural.batching import Feed, Scales
 from riesz.learners.neural.expansion import make_expansion
 from riesz.learners.neural.network import Shape, Stack, initial
 from riesz.learners.neural.objectives.base import Objective, Seen
 from riesz.learners.neural.scaling import make_scale
+from riesz.learners.neural.stations import make_splines, make_stations
 
 SMALL = riesz.MADNet(
     width=16,
@@ -31,7 +32,7 @@ SMALL = riesz.MADNet(
 
 
 def stack_of(shape: Shape, members: int) -> Stack:
-    flat = np.stack([initial(shape, seed) for seed in range(members)]).astype(np.float64)
+    flat = np.stack([initial(shape, seed, silent=False) for seed in range(members)]).astype(np.float64)
     return Stack(shape, torch.as_tensor(flat))
 
 
@@ -74,7 +75,8 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
     """Two stations for a binary ATE, one for an ADE, two for a shift, three for ATE of three arms."""
 
     def stations(fit: riesz.Results) -> int:
-        return make_stations(fit.model.blueprint.design.base).treatment.shape[1]
+        base = fit.model.blueprint.design.base
+        return make_stations(base, make_splines(base, expand=False)).treatment.shape[1]
 
     assert stations(riesz.ate("y ~ treat(a) + x1", binary_frame)) == 2
     assert stations(riesz.ade("y ~ treat(d) + x1", continuous_frame)) == 1
@@ -286,7 +288,9 @@ def test_clusters_are_not_cut_by_validation() -> None:
     data = datasets.get("clustered").draw(300, seed=1).data
     fit = riesz.ate("y ~ treat(a) + x1", data, learner=SMALL, cluster="village", folds=2)
     design = fit.model.blueprint.design
-    member = SMALL._member(design, 0, Feed([design.base], torch.device("cpu")))
+    (member,) = SMALL._members(
+        design, 0, None, Feed([design.base], torch.device("cpu"), [make_splines(design.base, expand=False)])
+    )
     groups = design.base.groups
     assert not set(groups[member.train]) & set(groups[member.valid])
     assert len(member.train) + len(member.valid) == 300
@@ -338,7 +342,7 @@ def test_slopes_of_the_loss_are_its_derivatives(family: str, changes: dict[str, 
     draw = datasets.get("binary").draw(60, seed=1).data.assign(y=lambda d: d["y"] > d["y"].median())
     fit = riesz.estimate("y ~ treat(a) + .", draw, [riesz.ATE(), riesz.ATT()], family=family)
     base = fit.model.blueprint.design.base
-    feed = Feed([base], torch.device("cpu"))
+    feed = Feed([base], torch.device("cpu"), [make_splines(base, expand=False)])
     rows = np.arange(60)
     scale = make_scale(fit.model.blueprint.design, feed.inputs_of(base, rows), "standard")
     scales = Scales([(scale, 0), (scale, 0)], feed)

@@ -161,7 +161,7 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
     logistic = design.base.family == "binomial"
     tilt = None
     if logistic:
-        mu, chosen = _logistic(design, penalty)
+        mu, chosen = fit_logistic(design, penalty)
         tilt = _curvature(design, mu)
     targets = np.vstack([design.y, design.base.anchor.observed[:, design.rows]])
     basis = make_basis(design, design.weights, targets, tilt)
@@ -175,7 +175,7 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
 
 def _ridge(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
     b = basis.projections[:, 0]
-    lam = choose_outcome_penalty(design, basis, y, b, grid) if penalty == "loo" else float(penalty)
+    lam = choose_outcome_penalty(design, basis, y, b, grid)[0] if penalty == "loo" else float(penalty)
     return basis.transform @ (b * basis.shrink(lam)), lam
 
 
@@ -186,7 +186,7 @@ def riesz_coefficients(
     m = moments(design, basis)
     found, chosen = [], {}
     for c in range(design.components):
-        lam = choose_riesz_penalty(design, basis, c, m[c], grid) if penalty == "loo" else float(penalty)
+        lam = choose_riesz_penalty(design, basis, c, m[c], grid)[0] if penalty == "loo" else float(penalty)
         direction = m[c] * basis.shrink(lam)
         if constrained:
             b = basis.projections[:, 1 + c]  # the anchor's
@@ -205,7 +205,7 @@ def riesz_coefficients(
     return np.column_stack(found), chosen
 
 
-def _logistic(design: Design, penalty: Penalty) -> tuple[Array, float]:
+def fit_logistic(design: Design, penalty: Penalty) -> tuple[Array, float]:
     """Ridge-penalised logistic regression by iteratively reweighted least squares.
 
     The penalty is chosen anew on each of the first steps by the leave-one-out error of the working regression (performance

@@ -251,8 +251,13 @@ def moments(design: Design, basis: Basis) -> Array:
     return total @ basis.transform
 
 
-def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Array, grid: Array) -> float:
-    """The penalty with the smallest leave-one-out (leave-one-cluster-out) squared error."""
+def _smallest(grid: Array, loss: Array) -> tuple[float, float]:
+    best = np.nanargmin(loss)
+    return float(grid[best]), float(loss[best])
+
+
+def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Array, grid: Array) -> tuple[float, float]:
+    """The penalty with the smallest leave-one-out (leave-one-cluster-out) squared error, and that error."""
     if design.groups is not None:
         return _choose_by_groups(design, basis, response, b, None, grid)
     shrink = basis.shrink(grid)
@@ -263,11 +268,13 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
         alone = room < 1e-8  # a direction that this row alone shows: without it there is nothing to predict from
         error = (response[own, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
         loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
-    return float(grid[np.nanargmin(loss)])
+    return _smallest(grid, loss)
 
 
-def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array, grid: Array) -> float:
-    r"""The penalty with the smallest leave-one-out (leave-one-cluster-out) Riesz loss :math:`\alpha_{-i}^2 - 2 m(\alpha_{-i})`.
+def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array, grid: Array) -> tuple[float, float]:
+    r"""The penalty with the smallest leave-one-out (leave-one-cluster-out) Riesz loss, and that loss.
+
+    The loss is :math:`\alpha_{-i}^2 - 2 m(\alpha_{-i})`.
 
     With S = diag(1 + lambda d), leverage l = omega q'q/S, c = omega q'm/S and e = omega m'm/S, leaving row i out gives
     alpha_{-i}(z_i) = (alpha_i - c) / (1 - l) and m(alpha_{-i})_i = m(alpha)_i - e + c (alpha_i - c) / (1 - l).
@@ -286,12 +293,12 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
         alpha = (q @ rho - cross) / np.where(alone, 1.0, room)
         moment = m @ rho - share * (m**2 @ shrink) + cross * alpha
         loss += (share * np.where(alone, np.inf, alpha**2 - 2 * moment)).sum(axis=0)
-    return float(grid[np.nanargmin(loss)])
+    return _smallest(grid, loss)
 
 
 def _choose_by_groups(
     design: Design, basis: Basis, response: Array | None, b: Array, component: int | None, grid: Array
-) -> float:
+) -> tuple[float, float]:
     """Leave one cluster out: solve {diag(1 + lambda d) - C_g} theta = b - b_g for each cluster g and penalty.
 
     With more than a thousand clusters an evenly spaced thousand of them is left out in turn.
@@ -316,7 +323,7 @@ def _choose_by_groups(
             loss += share @ (response[members, None] - fitted) ** 2
         else:
             loss += share @ (fitted**2 - 2 * (m @ theta.T))
-    return float(grid[np.nanargmin(loss)])
+    return _smallest(grid, loss)
 
 
 def _solve(left: Array, right: Array) -> Array:

@@ -1,7 +1,4 @@
-r"""Rows as networks eat them: each row with every point at which its moment reads mu.
-
-The points of a row are its *stations*. Where the observed row is one of them (binary ATE: it equals the a=1 or the a=0
-point) it is not evaluated again. The covariates are kept once; a batch is put together when asked for.
+r"""Rows as networks eat them: batches, put together when asked for.
 
 Shapes: M members, B rows, S stations, d inputs (t treatment columns, then c covariates), K components, R readings, H
 outcome heads.
@@ -19,124 +16,9 @@ import torch
 from torch import Tensor
 
 from riesz.design import Base
-from riesz.learners.neural.expansion import make_expansion, plain
 from riesz.learners.neural.scaling import Scale
-from riesz.moment import Array, Points
-
-Changed = tuple[npt.NDArray[np.intp], Array, Array | None]
-
-
-@dataclass(frozen=True)
-class Stations:
-    """The points of every row of a base, as inputs of a network.
-
-    Attributes
-    ----------
-    covariates : ndarray, shape (n, c)
-    treatment : ndarray, shape (n, S, t)
-    tangent : ndarray, shape (n, S, t)
-        Derivative of the treatment's inputs along the treatment, where some reading wants one; else zero.
-    raw : ndarray, shape (n, S, arms)
-        The treatment itself.
-    slope : ndarray, shape (S,)
-        1 where some reading wants the derivative along the treatment.
-    changed : dict
-        Station to (columns of the covariate block, values, tangents or None), where a reading changes covariates.
-    observed : ndarray of int, shape (n,)
-        The station of the observed row.
-    of_reading : ndarray of int, shape (R,)
-    """
-
-    covariates: Array
-    treatment: Array
-    tangent: Array
-    raw: Array
-    slope: Array
-    changed: dict[int, Changed]
-    observed: npt.NDArray[np.intp]
-    of_reading: npt.NDArray[np.intp]
-
-    def inputs(self, rows: npt.NDArray[np.intp]) -> Array:
-        """The inputs of some observed rows, shape (b, t + c)."""
-        return np.hstack([self.treatment[rows, self.observed[rows]], self.covariates[rows]])
-
-
-def make_stations(base: Base, expand: bool = False) -> Stations:
-    """Find the distinct points of a base.
-
-    Parameters
-    ----------
-    base : Base
-    expand : bool
-        Whether numeric inputs are given as smooth features (see ``expansion.py``).
-    """
-    covariates = _Covariates(base, expand)
-    raws: list[Array] = []
-    slopes: list[float] = []
-    changed: dict[int, Changed] = {}
-    of_reading = []
-    for point in base.moment.points:
-        change = covariates.changed(point)
-        index = None
-        if change is None:
-            same = (s for s, one in enumerate(raws) if s not in changed and np.array_equal(one, point.treatment))
-            index = next(same, None)
-        if index is None:
-            index = len(raws)
-            raws.append(point.treatment)
-            slopes.append(0.0)
-            if change is not None:
-                changed[index] = change
-        slopes[index] = max(slopes[index], point.treatment_slope)
-        of_reading.append(index)
-    observed = np.full(len(base.y), -1, dtype=np.intp)
-    for s, one in enumerate(raws):
-        if s not in changed:
-            observed[(observed < 0) & (one == base.treatment).all(axis=1)] = s
-    if (observed < 0).any():
-        observed[:] = len(raws)
-        raws.append(base.treatment)
-        slopes.append(0.0)
-    raw, slope = np.stack(raws, axis=1), np.array(slopes)
-    number = base.strata is None and raw.shape[2] == 1
-    made = make_expansion(base.treatment[:, 0]) if expand and number else None
-    if made is None:
-        treatment, tangent = raw, np.broadcast_to(slope[:, None], raw.shape)
-    else:
-        treatment, tangent = made.features(raw[..., 0]), made.slopes(raw[..., 0]) * slope[:, None]
-    return Stations(
-        covariates.block, treatment, tangent, raw, slope, changed, observed, np.array(of_reading, dtype=np.intp)
-    )
-
-
-class _Covariates:
-    """The covariate block of a base, and how a reading changes it."""
-
-    def __init__(self, base: Base, expand: bool) -> None:
-        self._base = base
-        self._columns = base.z[:, base.covariates]
-        self._expansions = [make_expansion(column) if expand else plain() for column in self._columns.T]
-        ends = np.cumsum([one.size for one in self._expansions], dtype=np.intp)
-        self._places = [np.arange(end - one.size, end) for end, one in zip(ends, self._expansions, strict=True)]
-        pieces = [one.features(column) for one, column in zip(self._expansions, self._columns.T, strict=True)]
-        self.block: Array = np.hstack(pieces) if pieces else self._columns
-
-    def changed(self, point: Points) -> Changed | None:
-        """Which columns of the block a reading changes, to what, and with which tangents; None when it changes none."""
-        place = {int(column): j for j, column in enumerate(self._base.covariates)}
-        own = [k for k, column in enumerate(point.columns) if int(column) in place]
-        before = self._base.z[:, point.columns[own]]
-        bends = point.tangents is not None and bool(point.tangents[:, own].any())
-        if not own or (np.array_equal(point.values[:, own], before) and not bends):
-            return None
-        columns, values, tangents = [], [], []
-        for k in own:
-            j = place[int(point.columns[k])]
-            columns.append(self._places[j])
-            values.append(self._expansions[j].features(point.values[:, k]))
-            if point.tangents is not None:
-                tangents.append(self._expansions[j].slopes(point.values[:, k]) * point.tangents[:, k, None])
-        return np.concatenate(columns), np.hstack(values), np.hstack(tangents) if tangents else None
+from riesz.learners.neural.stations import Splines, Stations, make_stations
+from riesz.moment import Array
 
 
 @dataclass(frozen=True)
@@ -153,8 +35,9 @@ class Batch:
         1 at the station of the observed row, else 0.
     observed_shares : Tensor, shape (M, B, S, H)
         The shares, but 0 at other stations than the observed row's.
-    y, weights : Tensor, shape (M, B)
-        Weights sum to one for each member; rows that fill a batch up have weight zero.
+    y, offset, weights : Tensor, shape (M, B)
+        The outcome, what a head start says of it, and weights. These sum to one for each member; rows that fill a batch up
+        have weight zero.
     anchor : Tensor, shape (M, B, K)
     value_weights, slope_weights : Tensor, shape (M, B, S, K)
         How the moment weighs a function's values and its derivatives at the stations.
@@ -166,6 +49,7 @@ class Batch:
     observed: Tensor
     observed_shares: Tensor
     y: Tensor
+    offset: Tensor
     weights: Tensor
     anchor: Tensor
     value_weights: Tensor
@@ -210,10 +94,28 @@ def make_units(base: Base, stations: Stations) -> Units:
     return Units(x.mean(axis=0), scale, float(base.y.mean()), float(base.y.std()) or 1.0, *raw)
 
 
-class Scales:
-    """The scales of a stack's members as tensors, from the units that the feed keeps their bases in."""
+@dataclass(frozen=True)
+class Handicap:
+    """What a head start leaves of the targets of one member, for all rows of its base.
 
-    def __init__(self, members: Sequence[tuple[Scale, int]], feed: Feed) -> None:
+    Attributes
+    ----------
+    offset : ndarray, shape (n,)
+        Of the outcome's index.
+    anchor : ndarray, shape (n, K)
+        In place of the estimand's own.
+    """
+
+    offset: Array
+    anchor: Array
+
+
+class Scales:
+    """What differs between the members of a stack, as tensors: scales, and head starts if there are any."""
+
+    def __init__(
+        self, members: Sequence[tuple[Scale, int]], feed: Feed, handicaps: Sequence[Handicap | None] = (None,)
+    ) -> None:
         def tensor(make: Callable[[Scale, Units], Any]) -> Tensor:
             rows = [make(scale, feed.units[origin]) for scale, origin in members]
             return torch.as_tensor(np.array(rows, dtype=np.float32), device=feed.device)
@@ -229,6 +131,15 @@ class Scales:
         self.span_natural = tensor(lambda s, u: s.span)[:, None, None, None]
         self.anchor = tensor(lambda s, u: s.anchor)[:, None]
         self.constraint = tensor(lambda s, u: s.constraint)
+        given = [one for one in handicaps if one is not None]
+        if not given:
+            self.first = None
+            return
+        starts = list(feed.offsets.values())
+        self.first = torch.as_tensor([[starts[origin]] for _, origin in members], device=feed.device)
+        self.member = torch.arange(len(members), device=feed.device)[:, None]
+        self.offset = _padded([h.offset / s.y_spread for h, (s, _) in zip(given, members, strict=True)], feed.device)
+        self.own_anchor = _padded([h.anchor / s.anchor for h, (s, _) in zip(given, members, strict=True)], feed.device)
 
 
 class Feed:
@@ -245,10 +156,10 @@ class Feed:
         Whether some reading is a derivative.
     """
 
-    def __init__(self, bases: Sequence[Base], device: torch.device, expand: bool = False) -> None:
-        stations = [make_stations(base, expand) for base in bases]
+    def __init__(self, bases: Sequence[Base], device: torch.device, splines: Sequence[Splines]) -> None:
+        stations = [make_stations(base, own) for base, own in zip(bases, splines, strict=True)]
         first = stations[0]
-        self.device, self.expand = device, expand
+        self.device, self.splines = device, splines
         self._stations = dict(zip(map(id, bases), stations, strict=True))
         self.dual = bool(bases[0].moment.is_derivative.any())
         self.stations, self.treatments = first.treatment.shape[1:]
@@ -299,6 +210,10 @@ class Feed:
     def _tensor(self, pieces: Sequence[Any]) -> Tensor:
         return torch.as_tensor(np.concatenate(pieces).astype(np.float32), device=self.device)
 
+    def like(self, base: Base, origin: int) -> Feed:
+        """A feed for another base, whose inputs are given as those of one in this feed."""
+        return Feed([base], self.device, [self.splines[origin]])
+
     def inputs_of(self, base: Base, rows: npt.NDArray[np.intp]) -> Array:
         """The network's inputs at some observed rows of a base, in float64 and before any scaling, shape (b, d)."""
         return self._stations[id(base)].inputs(rows)
@@ -335,15 +250,22 @@ class Feed:
             rows = torch.cat([rows, tangent.mul_(scales.slope).flatten(-3, -2)], dim=-2)
         shares, share_slopes = self._mix(self._raw[index], scales)
         weights, observed = self._weights[index] * filled, self._observed[index]
+        y = (self._y[index] - scales.y_centre) * scales.y_factor
+        if scales.first is None:
+            offset, anchor = torch.zeros_like(y), self._anchor[index] / scales.anchor
+        else:
+            own = (scales.member, (index - scales.first).clamp_min_(0))  # what fills up may be of another base
+            offset, anchor = scales.offset[own], scales.own_anchor[own]
         return Batch(
             rows=rows,
             shares=shares,
             share_slopes=share_slopes,
             observed=observed,
             observed_shares=observed * shares,
-            y=(self._y[index] - scales.y_centre) * scales.y_factor,
+            y=y,
+            offset=offset,
             weights=weights / weights.sum(dim=-1, keepdim=True),
-            anchor=self._anchor[index] / scales.anchor,
+            anchor=anchor,
             value_weights=self._value_weights[index],
             slope_weights=self._slope_weights[index],
         )
@@ -365,3 +287,11 @@ def _at_stations(weights: Array, stations: npt.NDArray[np.intp], count: int) -> 
     for reading, station in enumerate(stations):
         found[:, station] += weights[:, reading].T
     return found
+
+
+def _padded(arrays: Sequence[Array], device: torch.device) -> Tensor:
+    """Arrays of different lengths as one tensor, filled up with zeros."""
+    found = np.zeros((len(arrays), max(map(len, arrays)), *arrays[0].shape[1:]), dtype=np.float32)
+    for at, one in enumerate(arrays):
+        found[at, : len(one)] = one
+    return torch.as_tensor(found, device=device)

@@ -7,7 +7,7 @@ leave-one-out Riesz loss, as ``riesz.Linear`` does on the formula's columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,14 +23,18 @@ from riesz.learners.linear import riesz_coefficients
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack
 from riesz.learners.neural.objectives.base import Readout
+from riesz.learners.neural.representation import as_columns
 from riesz.learners.neural.scaling import Scale
+from riesz.learners.neural.start import MOST_ROWS, Start
 from riesz.learners.neural.training import HISTORY, Trained
 from riesz.learners.ridge import GRID, make_basis
-from riesz.moment import Array, Evaluation, Moment, Points
-from riesz.predictions import Predictions
+from riesz.moment import Array, Evaluation
+from riesz.predictions import Predictions, average
 
 _ROWS = 8192  # predicted at a time
-_MOST_EXACT = 20_000  # rows that the exact readout is solved on, at most
+
+
+Begun = tuple[Evaluation | None, Evaluation]
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,10 @@ class NetworkFit(Fit):
     shape : Shape
     scale : Scale
     feed : Feed
+    origin : int
+        The place of its base in the feed.
+    start : Start or None
+        The head start that the network corrects.
     exact : ndarray, shape (1 + width, K), or None
         Coefficients of r on the representation, when the constraint is solved exactly.
     """
@@ -69,24 +77,35 @@ class NetworkFit(Fit):
     shape: Shape
     scale: Scale
     feed: Feed
+    origin: int
+    start: Start | None
     exact: Array | None
 
     def predict(self, design: Design) -> Predictions:
-        feed = (
-            self.feed
-            if id(design.base) in self.feed.offsets
-            else Feed([design.base], self.feed.device, self.feed.expand)
-        )
+        return self.correct(design, self.begin(design))
+
+    def begin(self, design: Design) -> Begun:
+        """What the network corrects: the head start, or nothing of mu and the estimand's anchor."""
         rows = np.arange(len(design.base.y))[design.rows]
-        at = self._walk(self.trained.mu, rows, design.base, feed, representation=False)
-        readings = _Readings(feed, design.base, rows)
-        mu = self._mu(readings.evaluate(at.index[..., None], at.index_slopes[..., None]), design.base.family)
+        if self.start is None:
+            return None, design.base.anchor.map(lambda values: values[..., rows])
+        return self.start.evaluate(design.base, rows)
+
+    def correct(self, design: Design, begun: Begun) -> Predictions:
+        """Predictions from what was begun."""
+        base = design.base
+        feed = self.feed if id(base) in self.feed.offsets else self.feed.like(base, self.origin)
+        rows = np.arange(len(base.y))[design.rows]
+        at = self._walk(self.trained.mu, rows, base, feed, representation=False)
+        readings = _Readings(feed, base, rows)
+        index = readings.evaluate(at.index[..., None], at.index_slopes[..., None]).map(lambda values: values[0])
+        mu = self._mu(index, begun[0], base.family)
         if self.exact is None:
             if self.trained.rr is not self.trained.mu:
-                at = self._walk(self.trained.rr, rows, design.base, feed, representation=False)
-            rr = self._difference(readings.evaluate(at.heads, at.head_slopes), design.base, rows)
+                at = self._walk(self.trained.rr, rows, base, feed, representation=False)
+            rr = _sum(begun[1], readings.evaluate(at.heads, at.head_slopes), -self.scale.anchor)  # beta - beta_perp
         else:
-            shared = self._walk(self.trained.rr, rows, design.base, feed, representation=True)
+            shared = self._walk(self.trained.rr, rows, base, feed, representation=True)
             rr = readings.evaluate(shared.heads @ self.exact[1:] + self.exact[0], shared.head_slopes @ self.exact[1:])
         return Predictions(mu, rr, scale_free=True)
 
@@ -100,32 +119,24 @@ class NetworkFit(Fit):
     def solved_exactly(self, design: Design) -> NetworkFit:
         """The same network with beta_perp's last layer solved in closed form on the rows of a design."""
         rows = np.arange(len(design.base.y))[design.rows]
-        rows = rows[:: -(-len(rows) // _MOST_EXACT)]
+        rows = rows[:: -(-len(rows) // MOST_ROWS)]
         at = self._walk(self.trained.rr, rows, design.base, self.feed, representation=True)
         phi = _Readings(self.feed, design.base, rows).evaluate(at.heads, at.head_slopes)
-        made = _representation_design(design.base, rows, phi)
+        made = as_columns(design.base, rows, phi)
         basis = make_basis(made, made.weights, np.vstack([made.y, made.base.anchor.observed]))
         grid = GRID if basis.rank < len(made) else GRID[1:]
         coefficients, _ = riesz_coefficients(made, basis, "loo", grid, constrained=True)
         return replace(self, exact=coefficients)
 
-    def _mu(self, index: Evaluation, family: str) -> Evaluation:
-        one = index.map(lambda values: values[0])
-        if family == "binomial":
-            at = expit(one.values)
-            return Evaluation(expit(one.observed), at, at * (1.0 - at) * one.slopes)
+    def _mu(self, index: Evaluation, begun: Evaluation | None, family: str) -> Evaluation:
         centre, spread = self.scale.y_centre, self.scale.y_spread
-        return Evaluation(centre + spread * one.observed, centre + spread * one.values, spread * one.slopes)
-
-    def _difference(self, heads: Evaluation, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation:
-        """R = beta - beta_perp in the anchor's own units."""
-        c = self.scale.anchor
-        anchor = base.anchor.map(lambda values: values[..., rows])
-        return Evaluation(
-            anchor.observed - c[:, None] * heads.observed,
-            anchor.values - c[:, None, None] * heads.values,
-            anchor.slopes - c[:, None, None] * heads.slopes,
-        )
+        index = Evaluation(centre + spread * index.observed, centre + spread * index.values, spread * index.slopes)
+        if begun is not None:
+            index = _sum(begun, index, np.ones(()))
+        if family == "binomial":
+            at = expit(index.values)
+            return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
+        return index
 
     def _walk(
         self, weights: Tensor, rows: npt.NDArray[np.intp], base: Base, feed: Feed, representation: bool
@@ -161,6 +172,15 @@ def _array(tensor: Tensor) -> Array:
     return np.asarray(tensor.double().cpu().numpy())
 
 
+def _sum(one: Evaluation, other: Evaluation, factor: Array) -> Evaluation:
+    """One plus a factor for each function times the other."""
+
+    def add(base: Array, more: Array) -> Array:
+        return np.asarray(base + factor.reshape(*factor.shape, *[1] * (more.ndim - factor.ndim)) * more)
+
+    return Evaluation(add(one.observed, other.observed), add(one.values, other.values), add(one.slopes, other.slopes))
+
+
 class _Readings:
     """From stations to observed rows and readings."""
 
@@ -177,45 +197,19 @@ class _Readings:
         return Evaluation(values[at, self.observed].T, read.transpose(2, 1, 0), bend.transpose(2, 1, 0))
 
 
-def _representation_design(base: Base, rows: npt.NDArray[np.intp], phi: Evaluation) -> Design:
-    """A design whose columns are the intercept and the representation."""
-    width, n = phi.observed.shape
-    columns = np.arange(1, width + 1)
-    points = tuple(
-        Points(
-            columns,
-            phi.values[:, k].T,
-            phi.slopes[:, k].T if derivative else None,
-            base.moment.points[k].treatment[rows],
-            base.moment.points[k].treatment_slope,
-        )
-        for k, derivative in enumerate(base.moment.is_derivative)
-    )
-    made = replace(
-        base,
-        y=base.y[rows],
-        z=np.column_stack([np.ones(n), phi.observed.T]),
-        names=("Intercept", *(f"phi{j}" for j in range(width))),
-        moment=Moment(points, base.moment.weights[..., rows], base.moment.normalizer[:, rows]),
-        anchor=base.anchor.map(lambda values: values[..., rows]),
-        treatment=base.treatment[rows],
-        covariates=columns,
-        weights=base.weights[rows],
-        frequency=base.frequency[rows],
-        groups=None if base.groups is None else np.unique(base.groups[rows], return_inverse=True)[1],
-        strata=None if base.strata is None else base.strata[rows],
-    )
-    return Design(made, slice(None))
+@dataclass(frozen=True)
+class Ensemble(Fit):
+    """Several networks of one training set, whose predictions are averaged."""
 
+    fits: tuple[NetworkFit, ...]
 
-def attach(
-    trained: Sequence[Trained],
-    shape: Shape,
-    scales: Sequence[Scale],
-    feed: Feed,
-    designs: Sequence[Design],
-    exact: bool,
-) -> list[NetworkFit]:
-    """Fits from what training left."""
-    fits = [NetworkFit(one, shape, scale, feed, None) for one, scale in zip(trained, scales, strict=True)]
-    return [fit.solved_exactly(design) for fit, design in zip(fits, designs, strict=True)] if exact else fits
+    def predict(self, design: Design) -> Predictions:
+        begun = self.fits[0].begin(design)
+        return average([fit.correct(design, begun) for fit in self.fits])
+
+    def details(self) -> Mapping[str, float]:
+        means = pd.DataFrame([fit.details() for fit in self.fits]).mean()
+        return {str(name): float(value) for name, value in means.items()}
+
+    def history(self) -> pd.DataFrame:
+        return pd.concat([fit.history().assign(network=at) for at, fit in enumerate(self.fits)], ignore_index=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,12 +14,14 @@ from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.folds import draw_labels
 from riesz.learners.base import Fit, Learner
-from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.fit import attach
+from riesz.learners.neural.batching import Feed, Handicap
+from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
-from riesz.learners.neural.scaling import Inputs, make_scale
-from riesz.learners.neural.training import Keep, Member, Schedule, Stage, train
+from riesz.learners.neural.scaling import Inputs, make_scale, rescaled
+from riesz.learners.neural.start import Start, make_start
+from riesz.learners.neural.stations import make_splines
+from riesz.learners.neural.training import Keep, Member, Schedule, Stage, Trained, train
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class MADNet(Learner):
     inputs : {"standard", "splines", "paper"}
         Standardise everything; give numeric inputs as orthonormal features of a natural cubic spline, too, so that the
         network bends early; or change only what the paper's code does.
+    start : {"splines", None}
+        A head start: closed-form mu and rr on the inputs and their products with the treatment, which the networks correct. The
+        networks are silent to begin with, so that what cannot be bettered on the validation rows is kept.
+    networks : int
+        Networks for each training set, whose predictions are averaged; each keeps other rows for validation.
     validation : float
         Share of a training set that decides when to stop.
     device : str
@@ -106,6 +113,8 @@ class MADNet(Learner):
     bias_learning_rate: float | None = None
     keep: Keep = "each"
     inputs: Inputs = "splines"
+    start: Literal["splines"] | None = None
+    networks: int = 1
     validation: float = 0.2
     device: str = "auto"
     stack: int | None = None
@@ -116,13 +125,14 @@ class MADNet(Learner):
             "constraint": ("absolute", "multiplier", "exact"),
             "keep": ("best", "each", "last"),
             "inputs": ("standard", "splines", "paper"),
+            "start": ("splines", None),
         }
         for name, values in known.items():
             if getattr(self, name) not in values:
                 raise LearnerError(
                     f"MADNet({name}={getattr(self, name)!r}): wanted one of {', '.join(map(repr, values))}."
                 )
-        for name in ("width", "depth", "head_width", "head_depth", "batch_size", "stack"):
+        for name in ("width", "depth", "head_width", "head_depth", "batch_size", "networks", "stack"):
             value = getattr(self, name)
             if value is None and name == "stack":
                 continue
@@ -163,6 +173,8 @@ class MADNet(Learner):
             bias_learning_rate=0.9,
             keep="last",
             inputs="paper",
+            start=None,
+            networks=1,
         )
         return replace(made, **changes)
 
@@ -186,31 +198,43 @@ class MADNet(Learner):
             groups[_signature(design.base)].append(number)
         fits: dict[int, Fit] = {}
         for numbers in groups.values():
-            bases = list({id(designs[number].base): designs[number].base for number in numbers}.values())
-            feed = Feed(bases, _device(self.device), expand=self.inputs == "splines")
-            members = {number: self._member(designs[number], seeds[number], feed) for number in numbers}
-            for batch in self._stacks(members):
-                own, shape = [members[number] for number in batch], self._shape(feed)
-                trained = train(
-                    feed, own, shape, self._objective(bases[0]), self._schedule(), self.stack or _cached(shape), done
-                )
-                made = attach(
-                    trained,
-                    shape,
-                    [member.scale for member in own],
-                    feed,
-                    [designs[number] for number in batch],
-                    exact=self.constraint == "exact",
-                )
-                fits |= dict(zip(batch, made, strict=True))
+            own = self._train([designs[number] for number in numbers], [seeds[number] for number in numbers], done)
+            fits |= dict(zip(numbers, own, strict=True))
         return [fits[number] for number in range(len(designs))]
 
-    def _stacks(self, members: Mapping[int, Member]) -> list[list[int]]:
-        """Members that share a layout."""
+    def _train(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> list[Fit]:
+        """Train the networks of designs that can share a feed."""
+        bases = list({id(design.base): design.base for design in designs}.values())
+        feed = Feed(bases, _device(self.device), [make_splines(base, self.inputs == "splines") for base in bases])
+        shape = self._shape(feed)
+        starts = self._starts(designs)
+        members = [
+            member
+            for design, seed, start in zip(designs, seeds, starts, strict=True)
+            for member in self._members(design, seed, start, feed)
+        ]
         alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for number, member in members.items():
+        for number, member in enumerate(members):
             alike[member.layout(self.batch_size)].append(number)
-        return list(alike.values())
+        trained: dict[int, Trained] = {}
+        objective, stack = self._objective(bases[0]), self.stack or _cached(shape)
+        finished = _Countdown(done, self.networks)
+        for batch in alike.values():
+            own = [members[number] for number in batch]
+            trained |= dict(
+                zip(batch, train(feed, own, shape, objective, self._schedule(), stack, finished), strict=True)
+            )
+        made: list[Fit] = []
+        for number, (design, start) in enumerate(zip(designs, starts, strict=True)):
+            own_numbers = range(number * self.networks, (number + 1) * self.networks)
+            nets = [
+                NetworkFit(trained[n], shape, members[n].scale, feed, members[n].origin, start, None)
+                for n in own_numbers
+            ]
+            if self.constraint == "exact":
+                nets = [net.solved_exactly(design) for net in nets]
+            made.append(nets[0] if len(nets) == 1 else Ensemble(tuple(nets)))
+        return made
 
     def _shape(self, feed: Feed) -> Shape:
         heads = (self.head_width, self.head_depth) if self.architecture == "multihead" else (0, 0)
@@ -230,19 +254,51 @@ class MADNet(Learner):
     def _schedule(self) -> Schedule:
         return Schedule(self.stages, self.batch_size, self.weight_decay, self.bias_learning_rate, self.keep)
 
-    def _member(self, design: Design, seed: int, feed: Feed) -> Member:
-        """Split a training set into rows to learn from and rows that decide when to stop, clusters kept whole."""
-        start, shuffle, split = (int(state) for state in np.random.SeedSequence(seed).generate_state(3))
-        rows = np.arange(len(design.base.y))[design.rows]
-        strata = None if design.base.strata is None else design.base.strata[rows]
+    def _starts(self, designs: Sequence[Design]) -> list[Start | None]:
+        if self.start is None:
+            return [None] * len(designs)
+        splines = {id(base): make_splines(base, expand=True) for base in {id(d.base): d.base for d in designs}.values()}
+        return [make_start(design, splines[id(design.base)]) for design in designs]
+
+    def _members(self, design: Design, seed: int, start: Start | None, feed: Feed) -> list[Member]:
+        """Networks to train, each with rows to learn from and rows that decide when to stop, clusters kept whole."""
+        state = [int(one) for one in np.random.SeedSequence(seed).generate_state(1 + 2 * self.networks)]
+        base = design.base
+        rows = np.arange(len(base.y))[design.rows]
+        strata = None if base.strata is None else base.strata[rows]
         groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
-        labels = draw_labels(
-            len(rows), max(2, round(1 / self.validation)), strata, groups, np.random.default_rng(split)
-        )
-        scale = make_scale(design, feed.inputs_of(design.base, rows), self.inputs)
-        rows = rows + feed.offsets[id(design.base)]
-        origin = feed.origins[id(design.base)]
-        return Member(rows[labels > 0], rows[labels == 0], scale, origin, (start, shuffle))
+        parts = max(2, round(1 / self.validation))
+        labels = draw_labels(len(rows), parts, strata, groups, np.random.default_rng(state[0]))
+        scale, handicap = make_scale(design, feed.inputs_of(base, rows), self.inputs), None
+        if start is not None:
+            index, anchor = start.evaluate(base, np.arange(len(base.y)))
+            scale = rescaled(scale, design, design.y - index.observed[design.rows], anchor.map(lambda v: v[..., rows]))
+            handicap = Handicap(index.observed, anchor.observed.T)
+        rows = rows + feed.offsets[id(base)]
+        origin = feed.origins[id(base)]
+        return [
+            Member(
+                rows[labels != k % parts],
+                rows[labels == k % parts],
+                scale,
+                origin,
+                (state[1 + 2 * k], state[2 + 2 * k]),
+                handicap,
+            )
+            for k in range(self.networks)
+        ]
+
+
+class _Countdown:
+    """Calls once for every so many calls."""
+
+    def __init__(self, done: Callable[[], object], every: int) -> None:
+        self.done, self.every, self.count = done, every, 0
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count % self.every == 0:
+            self.done()
 
 
 def _cached(shape: Shape) -> int:
