@@ -1,22 +1,19 @@
-"""The results of a fit, in the words that statsmodels' users know.
+"""What a fit knows: estimates, their precision, the rows they came from, and tests.
 
-``params, bse, tvalues, pvalues, conf_int(), cov_params(), t_test(), wald_test(), summary()`` mean what they mean there;
-the reference distribution is the normal. What is new: ``estimates`` (all four estimators), ``influence``,
-``riesz_representer``, ``with_cov``.
+``params, bse, tvalues, pvalues, conf_int(), cov_params(), t_test(), wald_test()`` mean what they mean in statsmodels; the
+reference distribution is the normal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from formulaic.utils.constraints import LinearConstraints
 from scipy import stats
 from statsmodels.stats.contrast import ContrastResults
-from tabulate import tabulate
 
 from riesz.crossfitting import CrossFit, warn_of_cut_clusters
 from riesz.design import Design
@@ -28,29 +25,10 @@ from riesz.inference import Estimate, aggregate, estimate
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.predictions import Predictions, average
-from riesz.summary import Summary, number
-
-ESTIMATOR_WORDS = {
-    "direct": "direct (plug-in)",
-    "ipw": "ipw (weighting)",
-    "dr": "dr (one-step)",
-    "tmle": "tmle (targeted)",
-}
 
 
-class Results:
-    """Estimates with standard errors, and everything needed to question them.
-
-    Made by :func:`riesz.ate` and the other verbs.
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> fit = riesz.ate("y ~ treat(a) + .", data)
-    >>> fit.params.index.tolist(), fit.conf_int().shape
-    (['ATE'], (1, 2))
-    """
+class Core:
+    """Estimates and their covariance, from predictions and scores. The other parts of the results build on it."""
 
     use_t = False
 
@@ -180,7 +158,7 @@ class Results:
             chi2=statistic, df_denom=rank, statistic=statistic, distribution="chi2", distargs=(rank,)
         )
 
-    def with_cov(self, cluster: Any = None) -> Results:
+    def with_cov(self, cluster: Any = None) -> Self:
         """The same fit with another covariance: clustered, or robust when ``cluster`` is None. Nothing is refitted.
 
         The folds stay as they were drawn; clusters that straddle them deserve a fit with ``cluster=`` from the start.
@@ -192,91 +170,7 @@ class Results:
         clusters = self.model.table.clusters(cluster, self.model.kept)
         if self._folds > 1:
             warn_of_cut_clusters(self._crossfit.folds[0], clusters)
-        return Results(self.model, self._crossfit, clusters)
-
-    # tables
-
-    def summary(self, alpha: float = 0.05) -> Summary:
-        """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``."""
-        components = self.model.blueprint.components
-        interval = self.conf_int(alpha)
-        parameters = pd.DataFrame(
-            {
-                "coef": [number(v) for v in self.params],
-                "std err": [number(v) for v in self.bse],
-                "z": [number(v, 3) for v in self.tvalues],
-                "P>|z|": [_p_value(v) for v in self.pvalues],
-                f"[{alpha / 2:g}": [number(v) for v in interval[0]],
-                f"{1 - alpha / 2:g}]": [number(v) for v in interval[1]],
-            },
-            index=self._names,
-        )
-        several = len(components) > 1
-        values = self.estimates["estimate"].unstack("estimator").loc[self._names, list(ESTIMATORS)]
-        tables = [parameters, values.map(number).rename_axis("all estimators", axis=1)]
-        return Summary(
-            title=f"{len(components)} parameters, fitted together" if several else components[0].words,
-            subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
-            left=self._left(),
-            right=self._right(),
-            tables=[*tables, self._health_table()] if several else tables,
-            notes=[
-                *([f"{c.name}: {c.words}, {c.symbol}" for c in components] if several else self._health()),
-                *self._remarks(),
-            ],
-        )
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return str(self.summary())
-
-    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
-        """One row a parameter: estimate, standard error, statistic, p-value and interval."""
-        interval = self.conf_int(alpha)
-        return pd.DataFrame(
-            {
-                "term": self._names,
-                "estimate": self.params.to_numpy(),
-                "std_error": self.bse.to_numpy(),
-                "statistic": self.tvalues.to_numpy(),
-                "p_value": self.pvalues.to_numpy(),
-                "conf_low": interval[0].to_numpy(),
-                "conf_high": interval[1].to_numpy(),
-            }
-        )
-
-    def glance(self) -> pd.DataFrame:
-        """One row about the fit as a whole."""
-        health = self.diagnostics()
-        return pd.DataFrame(
-            {
-                "nobs": [self.nobs],
-                "rows_dropped": [self.model.table.rows - len(self.model.kept)],
-                "folds": [self._folds],
-                "repeats": [len(self._crossfit.folds)],
-                "estimator": [self.model.estimator],
-                "learner": [self.model.learner.describe(self._design.base.family)],
-                "cov_type": [self.cov_type],
-                "target": [self.model.target],
-                "largest_rr": [health["largest_rr"].max()],
-                "effective_n": [health["effective_n"].min()],
-            }
-        )
-
-    def augment(self) -> pd.DataFrame:
-        """The rows used, with fitted value, residual, Riesz representer, influence and fold beside them."""
-        data = self.model.blueprint.data.set_axis(self._index, axis=0)
-        return data.assign(
-            **{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]},
-            **{f".rr_{name}": self.riesz_representer[name] for name in self._names},
-            **{f".influence_{name}": self.influence[name] for name in self._names},
-        )
-
-    def to_markdown(self) -> str:
-        """The estimate table as Markdown."""
-        return str(tabulate(self.tidy(), headers="keys", tablefmt="github", showindex=False, floatfmt=".4g"))
+        return type(self)(self.model, self._crossfit, clusters)
 
     # below: how it is put together
 
@@ -319,70 +213,3 @@ class Results:
                 "(back-ticks around a name with dots or blanks), as in 'ATE = 1', or give a matrix with one column for each."
             ) from None
         return np.asarray(made.constraint_matrix, dtype=float), np.asarray(made.constraint_values, dtype=float)
-
-    def _left(self) -> list[tuple[str, str]]:
-        model = self.model
-        return [
-            ("Outcome", model.endog_names),
-            ("Treatment", model.blueprint.treatment.describe()),
-            ("Learner", model.learner.describe(self._design.base.family)),
-            ("Estimator", ESTIMATOR_WORDS[model.estimator]),
-            ("Covariance", self._clusters.describe() if self._clusters.codes else "robust"),
-        ]
-
-    def _right(self) -> list[tuple[str, str]]:
-        folds, repeats = self._folds, len(self._crossfit.folds)
-        dropped = self.model.table.rows - len(self.model.kept)
-        facts = [
-            ("Observations", f"{self.nobs:,}"),
-            ("Rows dropped (missing)", f"{dropped:,}"),
-            ("Folds x repeats", f"{folds} x {repeats}"),
-            ("Target", self.model.target),
-        ]
-        return [*facts, ("Weights", self.model.weighting)] if self.model.weighting else facts
-
-    def _health(self) -> list[str]:
-        row = self.diagnostics().iloc[0]
-        return [
-            f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of "
-            f"{len(self.model.kept):,} rows.",
-            f"E_n[rr * anchor] = {row['rr_anchor']:.4g}, known value {row['anchor_moment']:.4g} (they should agree).",
-        ]
-
-    def _health_table(self) -> pd.DataFrame:
-        health = self.diagnostics()
-        table = pd.DataFrame(
-            {
-                "largest |rr|": [number(v, 2) for v in health["largest_rr"]],
-                "effective n": [f"{v:,.0f}" for v in health["effective_n"]],
-                "E_n[rr * anchor]": [number(v) for v in health["rr_anchor"]],
-                "known value": [number(v) for v in health["anchor_moment"]],
-            },
-            index=health.index,
-        )
-        return table.rename_axis("Riesz representer", axis=1)
-
-    def _remarks(self) -> Sequence[str]:
-        remarks = []
-        if self.model.estimator not in DEBIASED:
-            remarks.append(
-                f"The {self.model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."
-            )
-        health = self.diagnostics()
-        gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
-        if gap.max() > 0.1:
-            remarks.append(
-                f"The Riesz representer of {gap.idxmax()} misses a value it should have by {gap.max():.0%}: overlap is weak or the "
-                "formula too rich for these rows. Distrust estimate and error."
-            )
-        few = [int(codes.max()) + 1 for codes in self._clusters.codes if codes.max() + 1 < 20]
-        if few:
-            remarks.append(f"Only {min(few)} clusters: normal intervals are then too short.")
-        remarks += self.model.learner.remarks(self._design)
-        if self._folds == 1:
-            remarks.append("No sample splitting (folds=1): standard errors assume that the learner does not overfit.")
-        return remarks
-
-
-def _p_value(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
