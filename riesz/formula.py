@@ -366,6 +366,17 @@ def _formulaic(side: str, available: list[str], text: str) -> Any:
     return parsed
 
 
+def parse_projection(text: str, columns: Sequence[str], covariates: Sequence[str], context: Mapping[str, Any]) -> Any:
+    """Read a one-sided formula such as ``"~ x1 + x2"``, in which ``.`` stands for the covariates; a formulaic formula."""
+    side = text.strip().removeprefix("~").strip() if isinstance(text, str) else ""
+    if not side or "~" in side or _find_treats(side):
+        raise FormulaError(
+            f"{text!r}: wanted the right-hand side of a formula, for example '~ x1 + x2', without treat()."
+        )
+    _names(side, columns, context, text)
+    return _formulaic(side, list(covariates), text)
+
+
 def term_columns(term: Any, columns: Sequence[str]) -> set[str]:
     """The columns of the data that a term reads."""
     found: set[str] = set()

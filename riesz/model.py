@@ -24,6 +24,8 @@ class Model:
         The outcome.
     exog_names : list of str
         The parameters, as tools that print tables of statsmodels results expect.
+    covariates : tuple of str
+        The columns of the data on the formula's right-hand side, the treatment left out.
     column_names : list of str
         The design's columns.
     blueprint : Blueprint
@@ -42,6 +44,7 @@ class Model:
     formula: str
     endog_names: str
     exog_names: list[str]
+    covariates: tuple[str, ...]
     column_names: list[str]
     blueprint: Blueprint
     table: Table

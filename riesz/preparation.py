@@ -143,6 +143,7 @@ def prepare(
         formula=formula,
         endog_names=parsed.outcome,
         exog_names=[component.name for component in blueprint.components],
+        covariates=parsed.covariates,
         column_names=list(blueprint.design.base.names),
         blueprint=blueprint,
         table=table,

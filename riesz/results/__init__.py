@@ -1,13 +1,15 @@
 """The results of a fit, in the words that statsmodels' users know.
 
-``core`` holds estimates, precision, per-row quantities and tests; ``tables`` what is printed. :class:`Results` puts the parts
-together.
+``parameters`` holds what everything with a covariance matrix has; ``core`` the estimates of a fit; ``tables`` what is
+printed; ``heterogeneity`` effects in groups. :class:`Results` puts the parts together.
 """
 
+from riesz.results.effects import Effects
+from riesz.results.heterogeneity import Heterogeneity
 from riesz.results.tables import Tables
 
 
-class Results(Tables):
+class Results(Tables, Heterogeneity):
     """Estimates with standard errors, and everything needed to question them.
 
     Made by :func:`riesz.ate` and the other verbs.
@@ -22,4 +24,4 @@ class Results(Tables):
     """
 
 
-__all__ = ["Results"]
+__all__ = ["Effects", "Results"]

@@ -116,8 +116,11 @@ class Parameters(ABC):
             chi2=statistic, df_denom=rank, statistic=statistic, distribution="chi2", distargs=(rank,)
         )
 
+    @abstractmethod
     def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
         """One row a parameter: estimate, standard error, statistic, p-value and interval."""
+
+    def _tidy(self, alpha: float, joint: bool) -> pd.DataFrame:
         interval = self.conf_int(alpha, joint)
         return pd.DataFrame(
             {

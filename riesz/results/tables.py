@@ -39,6 +39,10 @@ class Tables(Core):
             ],
         )
 
+    def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
+        """One row a parameter: estimate, standard error, statistic, p-value and interval."""
+        return self._tidy(alpha, joint)
+
     def glance(self) -> pd.DataFrame:
         """One row about the fit as a whole."""
         health = self.diagnostics()
