@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1] / "riesz"
 #: left to right; modules on one level do not import one another
 LEVELS = [
     {"errors", "quoting"},
+    {"arithmetic"},
     {"estimands", "formula", "frame"},
     {"moment"},
     {"columns"},
@@ -26,7 +27,7 @@ LEVELS = [
     {"inference"},
     {"diagnostics", "model", "summary"},
     {"preparation", "results"},
-    {"estimation"},
+    {"contrasts", "estimation"},
     {"api"},
     {"datasets"},
     {"montecarlo"},
