@@ -11,6 +11,7 @@ from riesz.design import Blueprint
 from riesz.frame import Table
 from riesz.inference import Weights
 from riesz.learners import Learner
+from riesz.trimming import Trimming
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Model:
     weights : Weights
     weighting : str
         How rows are weighted, in words.
+    trimming : Trimming or None
     """
 
     formula: str
@@ -54,3 +56,4 @@ class Model:
     target: str
     weights: Weights
     weighting: str
+    trimming: Trimming | None

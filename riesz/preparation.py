@@ -27,6 +27,7 @@ from riesz.frame import ClusterLabels, Table, drop_missing, refuse_unusable
 from riesz.inference import Weights
 from riesz.learners import Learner
 from riesz.model import Model
+from riesz.trimming import Trimming
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Settings:
     seed: int
     n_jobs: int
     progress: bool | None
+    trimming: Trimming | None
 
     def __post_init__(self) -> None:
         _one_of("estimator", self.estimator, ESTIMATORS)
@@ -153,6 +155,7 @@ def prepare(
         target=settings.target,
         weights=weighting,
         weighting=", ".join(word for name, word in words.items() if name in extras),
+        trimming=settings.trimming,
     )
     return Prepared(model, clusters, Problem(blueprint.design, splits, settings.seed))
 

@@ -23,7 +23,7 @@ LEVELS = [
     {"assembly", "folds", "predictions"},
     {"learners"},
     {"crossfitting"},
-    {"estimators"},
+    {"estimators", "trimming"},
     {"inference"},
     {"diagnostics", "model", "summary"},
     {"preparation", "results"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ class Core(Parameters):
 
     def __init__(self, model: Model, crossfit: CrossFit, clusters: ClusterLabels) -> None:
         self._crossfit = crossfit
-        value, covariance = _aggregate(model, crossfit, clusters, model.estimator)
+        value, covariance = _aggregate(model, crossfit.predictions, clusters, model.estimator)
         super().__init__(model, clusters, value, covariance)
 
     @cached_property
@@ -35,7 +36,7 @@ class Core(Parameters):
         """All four estimators; those without a valid standard error show none."""
         pieces = []
         for name in ESTIMATORS:
-            value, covariance = _aggregate(self.model, self._crossfit, self._clusters, name)
+            value, covariance = _aggregate(self.model, self._crossfit.predictions, self._clusters, name)
             error = np.sqrt(np.diag(covariance))
             half = stats.norm.isf(0.025) * error
             columns = {"estimate": value, "std_error": error, "conf_low": value - half, "conf_high": value + half}
@@ -80,6 +81,24 @@ class Core(Parameters):
         """Health of the Riesz representer, one row a parameter."""
         return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
 
+    @cached_property
+    def trimming(self) -> pd.DataFrame:
+        """What trimming did, one row a parameter: the cap, the share of rows it touches, the estimate without and with it.
+
+        Empty when no ``trim=`` was asked for. With repeats, cap and share are means over them.
+        """
+        columns = ["cap", "share", "untrimmed", "untrimmed_std_error", "estimate", "std_error", "change"]
+        if self.model.trimming is None:
+            return pd.DataFrame(columns=columns, dtype=float)
+        value, covariance = _aggregate(self.model, self._crossfit.untrimmed, self._clusters, self.model.estimator)
+        touched = [
+            self._design.mean(np.abs(p.rr.observed) > cap[:, None])
+            for p, cap in zip(self._crossfit.untrimmed, self._crossfit.caps, strict=True)
+        ]
+        parts = [self._crossfit.caps.mean(axis=0), np.mean(touched, axis=0), value, np.sqrt(np.diag(covariance))]
+        parts += [self._value, self.bse.to_numpy(), self._value - value]
+        return pd.DataFrame(dict(zip(columns, parts, strict=True)), index=self._names)
+
     def details(self) -> pd.DataFrame:
         """What the learner reports of each fit (penalties chosen), one row a repeat and split."""
         return pd.DataFrame([fit.details() for fit in self._crossfit.fits])
@@ -119,18 +138,20 @@ class Core(Parameters):
         return int(self._crossfit.folds[0].max()) + 1
 
     def _estimates(self, estimator: str) -> list[Estimate]:
-        return _estimates(self.model, self._crossfit, estimator)
+        return _estimates(self.model, self._crossfit.predictions, estimator)
 
 
-def _estimates(model: Model, crossfit: CrossFit, estimator: str) -> list[Estimate]:
+def _estimates(model: Model, repeats: Sequence[Predictions], estimator: str) -> list[Estimate]:
     """Estimates of every repeat."""
     design = model.blueprint.design
     return [
         estimate(ESTIMATORS[estimator](p, design), design.base.moment.normalizer, model.weights, model.target)
-        for p in crossfit.predictions
+        for p in repeats
     ]
 
 
-def _aggregate(model: Model, crossfit: CrossFit, clusters: ClusterLabels, estimator: str) -> tuple[Array, Array]:
-    value, covariance = aggregate(_estimates(model, crossfit, estimator), model.weights, clusters.codes)
+def _aggregate(
+    model: Model, repeats: Sequence[Predictions], clusters: ClusterLabels, estimator: str
+) -> tuple[Array, Array]:
+    value, covariance = aggregate(_estimates(model, repeats, estimator), model.weights, clusters.codes)
     return value, covariance if estimator in DEBIASED else np.full_like(covariance, np.nan)

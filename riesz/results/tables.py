@@ -89,7 +89,11 @@ class Tables(Core):
             ("Folds x repeats", f"{folds} x {repeats}"),
             ("Target", self.model.target),
         ]
-        return [*facts, ("Weights", self.model.weighting)] if self.model.weighting else facts
+        if self.model.weighting:
+            facts.append(("Weights", self.model.weighting))
+        if self.model.trimming is not None:
+            facts.append(("Trimmed", str(self.model.trimming)))
+        return facts
 
     def _health(self) -> list[str]:
         row = self.diagnostics().iloc[0]
@@ -118,6 +122,11 @@ class Tables(Core):
             remarks.append(
                 f"The {self.model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."
             )
+        remarks += [
+            f"Trimming caps |rr| of {name} at {row['cap']:.3g} on {row['share']:.2%} of the rows and moves the estimate from "
+            f"{number(row['untrimmed'])} to {number(row['estimate'])}."
+            for name, row in self.trimming.iterrows()
+        ]
         health = self.diagnostics()
         gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
         if gap.max() > 0.1:
