@@ -46,6 +46,8 @@ class Formula:
         As the user wrote it.
     outcome : str
         The left-hand side.
+    outcome_columns : tuple of str
+        The columns it reads.
     rhs : formulaic.SimpleFormula
         The right-hand side, with ``treat(e)`` rewritten to ``e`` and ``.`` expanded.
     treatment : str
@@ -64,6 +66,7 @@ class Formula:
 
     text: str
     outcome: str
+    outcome_columns: tuple[str, ...]
     rhs: Any
     treatment: str
     treatment_expression: str | None
@@ -166,6 +169,7 @@ def parse(text: str, columns: Sequence[str], reserved: Sequence[str], context: M
     return Formula(
         text=text,
         outcome=left,
+        outcome_columns=tuple(outcome_names),
         rhs=rhs,
         treatment=name,
         treatment_expression=expressions[0] if inside else None,

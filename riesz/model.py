@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import Blueprint
+from riesz.extension import Recipe
 from riesz.frame import Table
 from riesz.inference import Weights
 from riesz.learners import Learner
@@ -20,7 +21,8 @@ class Model:
 
     Attributes
     ----------
-    formula : str
+    recipe : Recipe
+        Formula, estimands and what else new rows need.
     endog_names : str
         The outcome.
     exog_names : list of str
@@ -43,7 +45,7 @@ class Model:
     trimming : Trimming or None
     """
 
-    formula: str
+    recipe: Recipe
     endog_names: str
     exog_names: list[str]
     covariates: tuple[str, ...]
@@ -57,3 +59,8 @@ class Model:
     weights: Weights
     weighting: str
     trimming: Trimming | None
+
+    @property
+    def formula(self) -> str:
+        """The formula as the user wrote it."""
+        return self.recipe.formula

@@ -5,6 +5,7 @@ In: the formula, one table and the settings. Out: a :class:`Prepared`, which onl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -21,6 +22,7 @@ from riesz.errors import DataError, LearnerError, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.base import show
 from riesz.estimators import ESTIMATORS
+from riesz.extension import Recipe
 from riesz.folds import draw_labels
 from riesz.formula import parse
 from riesz.frame import ClusterLabels, Table, drop_missing, refuse_unusable
@@ -142,7 +144,9 @@ def prepare(
     splits = _splits(blueprint, settings, extras.get("folds"), kept, clusters)
     words = {"weights": "sampling", "freq_weights": "frequency"}
     model = Model(
-        formula=formula,
+        recipe=Recipe(
+            formula, table.columns, (*reserved, *named_clusters), tuple(estimands), _named(scope, formula, estimands)
+        ),
         endog_names=parsed.outcome,
         exog_names=[component.name for component in blueprint.components],
         covariates=parsed.covariates,
@@ -158,6 +162,13 @@ def prepare(
         trimming=settings.trimming,
     )
     return Prepared(model, clusters, Problem(blueprint.design, splits, settings.seed))
+
+
+def _named(scope: Mapping[str, Any], formula: str, estimands: Sequence[Estimand]) -> dict[str, Any]:
+    """The variables that the formula or a policy may name: keeping the caller's whole scope would keep all of its data alive."""
+    texts = [formula, *(spec for estimand in estimands for spec in estimand.specifications() if isinstance(spec, str))]
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    return {name: scope[name] for name in sorted(words) if name in scope}
 
 
 def _is_array(spec: Any) -> bool:

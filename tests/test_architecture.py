@@ -21,7 +21,7 @@ LEVELS = [
     {"columns"},
     {"design"},
     {"assembly", "folds", "predictions"},
-    {"learners"},
+    {"extension", "learners"},
     {"crossfitting"},
     {"estimators", "trimming"},
     {"inference"},
