@@ -16,13 +16,13 @@ from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, R
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
 from riesz.estimation import estimate, estimate_many
 from riesz.learners import Linear
+from riesz.loading import load
 from riesz.results import Effects, Results
+from riesz.version import __version__
 
 if TYPE_CHECKING:
     from riesz.learners.neural.learner import MADNet
     from riesz.learners.neural.training import Stage
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
@@ -63,6 +63,7 @@ __all__ = [
     "RieszWarning",
     "Shift",
     "Stage",
+    "__version__",
     "ade",
     "ape",
     "atc",
@@ -73,6 +74,7 @@ __all__ = [
     "estimate",
     "estimate_many",
     "ipe",
+    "load",
     "mean",
     "montecarlo",
     "shift",

@@ -17,13 +17,14 @@ import pandas as pd
 from riesz.assembly import bind, outcome_values, stack_anchors, stack_moment
 from riesz.columns import Columns, evaluate_term
 from riesz.design import Base, Blueprint
-from riesz.errors import DataError, EstimandError, listing
+from riesz.errors import DataError, EstimandError, FormulaError, listing
 from riesz.estimands import Estimand, Sample
 from riesz.estimands.base import show
 from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.linear_form import Mu
 from riesz.formula import Formula, parse
 from riesz.frame import Table
+from riesz.harmless import strange_part
 from riesz.moment import Array
 
 
@@ -41,6 +42,8 @@ class Recipe:
     estimands : tuple of Estimand
     context : mapping
         The caller's variables that formula and policies name.
+    trusted : bool
+        Whether formula and policies are the caller's own, and not from a file.
     """
 
     formula: str
@@ -48,6 +51,7 @@ class Recipe:
     reserved: tuple[str, ...]
     estimands: tuple[Estimand, ...]
     context: Mapping[str, Any]
+    trusted: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         The new rows; the outcome may be absent.
     """
     table = Table(data)
+    if not recipe.trusted:
+        _refuse_strangers(recipe)
     formula = parse(recipe.formula, recipe.columns, recipe.reserved, recipe.context)
     _refuse_arrays(recipe.estimands)
     frame, complete, known = _frame(table, formula, recipe, blueprint)
@@ -121,6 +127,22 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         interacted=design.base.interacted,
     )
     return NewRows(base, complete, y, table.index(np.arange(table.rows)))
+
+
+def _refuse_strangers(recipe: Recipe) -> None:
+    """What came out of a file is evaluated only if it is known to be harmless."""
+    said = "This fit was loaded from a file, and predict() would have to evaluate"
+    if not recipe.estimands:
+        raise EstimandError(
+            f"{said} a moment or policy that is a function, which a file does not hold. Use the fit that was saved, or fit again."
+        )
+    specs = [spec for estimand in recipe.estimands for spec in estimand.specifications() if isinstance(spec, str)]
+    for text, formula in [(recipe.formula, True), *((spec, False) for spec in specs)]:
+        part = strange_part(text, recipe.columns, formula)
+        if part is not None:
+            raise FormulaError(
+                f"{said} {part!r} in {text!r}, which is not known to be harmless. Use the fit that was saved, or fit again."
+            )
 
 
 def _refuse_arrays(estimands: Sequence[Estimand]) -> None:

@@ -95,6 +95,12 @@ class Table:
             {name: normalise(self._column(name)) for name in columns}, index=range(self.rows), copy=False
         )
 
+    def export(self) -> pd.DataFrame:
+        """The whole table in pandas, its columns as they came."""
+        if isinstance(self._native, pd.DataFrame):
+            return self._native
+        return pd.DataFrame({name: self._column(name) for name in self.columns})
+
     def index(self, kept: npt.NDArray[np.intp]) -> pd.Index:
         """The user's row labels of some rows; their numbers when the table has no labels."""
         return self._native.index[kept] if isinstance(self._native, pd.DataFrame) else pd.Index(kept)

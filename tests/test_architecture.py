@@ -14,10 +14,10 @@ ROOT = Path(__file__).parents[1] / "riesz"
 
 #: left to right; modules on one level do not import one another
 LEVELS = [
-    {"errors", "quoting"},
+    {"errors", "quoting", "version"},
     {"arithmetic"},
     {"estimands", "formula", "frame"},
-    {"moment"},
+    {"harmless", "moment"},
     {"columns"},
     {"design"},
     {"assembly", "folds", "predictions"},
@@ -26,8 +26,9 @@ LEVELS = [
     {"estimators", "trimming"},
     {"inference"},
     {"diagnostics", "model", "summary"},
-    {"preparation", "results"},
-    {"contrasts", "estimation"},
+    {"preparation", "storage"},
+    {"results"},
+    {"contrasts", "estimation", "loading"},
     {"api"},
     {"datasets"},
     {"montecarlo"},

@@ -1,0 +1,76 @@
+"""A trained network as plain arrays, for files, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from riesz.design import Base
+from riesz.learners.neural.batching import Feed
+from riesz.learners.neural.expansion import Expansions
+from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.network import Shape
+from riesz.learners.neural.scaling import Scale
+from riesz.learners.neural.training import Trained
+from riesz.moment import Array
+
+
+@dataclass(frozen=True)
+class StoredNetwork:
+    """What a trained network is made of.
+
+    Attributes
+    ----------
+    mu : ndarray of float32, shape (P,)
+        Weights of the network that mu is read from.
+    rr : ndarray of float32, shape (P,), or None
+        Those of rr, where they are others.
+    history : ndarray
+    shape : Shape
+    scale : Scale
+    expansions : Expansions
+    exact : ndarray or None
+    """
+
+    mu: npt.NDArray[Any]
+    rr: npt.NDArray[Any] | None
+    history: Array
+    shape: Shape
+    scale: Scale
+    expansions: Expansions
+    exact: Array | None
+
+    def __post_init__(self) -> None:
+        for weights in (self.mu, self.rr):
+            if weights is not None and (weights.dtype != np.float32 or weights.shape != (self.shape.size,)):
+                raise ValueError("weights of the wrong size")
+
+
+def store(fit: NetworkFit) -> StoredNetwork:
+    """A network's arrays."""
+    same = fit.trained.rr is fit.trained.mu
+    return StoredNetwork(
+        mu=fit.trained.mu.cpu().numpy(),
+        rr=None if same else fit.trained.rr.cpu().numpy(),
+        history=fit.trained.history,
+        shape=fit.shape,
+        scale=fit.scale,
+        expansions=fit.feed.expansions[fit.origin],
+        exact=fit.exact,
+    )
+
+
+def restore(networks: Sequence[StoredNetwork], base: Base) -> list[NetworkFit]:
+    """Networks from their arrays, on the processor; they were all fitted on one base."""
+    feed = Feed([base], torch.device("cpu"), [networks[0].expansions])
+    fits = []
+    for one in networks:
+        mu = torch.from_numpy(one.mu)
+        trained = Trained(mu, mu if one.rr is None else torch.from_numpy(one.rr), one.history)
+        fits.append(NetworkFit(trained, one.shape, one.scale, feed, 0, one.exact))
+    return fits
