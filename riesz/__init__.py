@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from riesz import datasets, montecarlo
 from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
+from riesz.comparison import Comparison, compare, register_stargazer
 from riesz.contrasts import contrast
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
@@ -49,6 +50,7 @@ __all__ = [
     "ATE",
     "ATT",
     "IPE",
+    "Comparison",
     "CustomMoment",
     "DataError",
     "Effects",
@@ -69,6 +71,7 @@ __all__ = [
     "atc",
     "ate",
     "att",
+    "compare",
     "contrast",
     "datasets",
     "estimate",
@@ -77,5 +80,6 @@ __all__ = [
     "load",
     "mean",
     "montecarlo",
+    "register_stargazer",
     "shift",
 ]

@@ -28,7 +28,7 @@ LEVELS = [
     {"diagnostics", "model", "summary"},
     {"preparation", "storage"},
     {"results"},
-    {"contrasts", "estimation", "loading"},
+    {"comparison", "contrasts", "estimation", "loading"},
     {"api"},
     {"datasets"},
     {"montecarlo"},
