@@ -88,7 +88,7 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
     covered = jacobian @ matrix @ jacobian.T
     np.fill_diagonal(covered, np.maximum(np.diag(covered), 0.0))  # rounding, where the parameters cancel
     labels = pd.DataFrame({"term": list(made)})
-    return Effects(first.model, first._clusters, labels, (value, covered, variation), words, {})
+    return Effects(first.model, first.clusters, labels, (value, covered, variation), words, {})
 
 
 def _parts(fit: Sequence[Any], fits: Mapping[str, Any]) -> dict[str, Parameters]:
@@ -123,9 +123,10 @@ def _check_rows(one: Parameters, two: Parameters, first: str, second: str) -> No
         raise RieszError(
             f"{said}{what}, so they come from different data. Fit both on the same data, in the same order."
         )
-    if not np.array_equal(a.weights.total, b.weights.total):
+    pairs = ((a.weights.sampling, b.weights.sampling), (a.weights.frequency, b.weights.frequency))
+    if not all(np.array_equal(*pair) for pair in pairs):
         raise RieszError(f"{said}their weights differ. Fit both with the same weights.")
-    codes = (one._clusters.codes, two._clusters.codes)
+    codes = (one.clusters.codes, two.clusters.codes)
     if len(codes[0]) != len(codes[1]) or not all(map(np.array_equal, *codes)):
         raise RieszError(
             f"{said}one is clustered otherwise than the other. Give both the same clusters: fit.with_cov(cluster=...)."
@@ -136,7 +137,7 @@ def _joint_covariance(parts: Sequence[Parameters]) -> Array:
     """The covariance of all parameters; within a fit it is the fit's own."""
     variances = np.concatenate([np.diag(part.cov_params()) for part in parts])
     stacked = np.hstack([part.variation() for part in parts])
-    model, clusters = parts[0].model, parts[0]._clusters.codes
+    model, clusters = parts[0].model, parts[0].clusters.codes
     return with_variances(covariance(stacked, model.weights, clusters), variances)
 
 

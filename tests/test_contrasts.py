@@ -146,3 +146,10 @@ def test_errors_help(means: riesz.Results) -> None:
         riesz.contrast(lambda p: "a", means)
     with pytest.raises(riesz.RieszError, match="wanted a formula"):
         riesz.contrast(3, means)
+
+
+def test_no_error_where_there_is_none(binary_frame: pd.DataFrame) -> None:
+    direct = riesz.mean("y ~ treat(a) * x1", binary_frame, at=[0, 1], estimator="direct")
+    made = riesz.contrast("mean_1 - mean_0", direct)
+    np.testing.assert_allclose(made.params.iloc[0], direct.params["mean_1"] - direct.params["mean_0"])
+    assert made.bse.isna().all()

@@ -98,6 +98,11 @@ class Parameters(ABC):
         """``"robust"`` or ``"cluster"``."""
         return "cluster" if self._clusters.codes else "robust"
 
+    @property
+    def clusters(self) -> ClusterLabels:
+        """How rows are clustered."""
+        return self._clusters
+
     def t_test(self, r_matrix: Any) -> ContrastResults:
         """Test linear combinations one by one: ``"ATE = 1"``, ``"ATE - ATT = 0"``, or a matrix as in statsmodels."""
         r, q = self._restrictions(r_matrix)
