@@ -4,8 +4,9 @@
 
 Useful work is the matrix products of forward and backward passes: 92.9 MFLOP for one step of the fully-connected network with 60
 rows x 2 arms (``ratio``); the forward pass on the validation rows after each epoch is further work of the same kind
-(``ratio_with_validation``). Training and ``torch.bmm`` alternate on one thread, so that whatever else the machine does disturbs both alike; a
-round's ratio is taken within the round, and the median over rounds reported. The sum goes to benchmarks/results/speed.json.
+(``ratio_with_validation``). Training and ``torch.bmm`` alternate on one thread, in processor time, so that whatever else the
+machine does disturbs both alike; a round's ratio is taken within the round, and the median over rounds reported. The sum goes
+to benchmarks/results/speed.json.
 """
 
 from __future__ import annotations

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from riesz import datasets, montecarlo
 from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
+from riesz.comparison import Comparison, compare, register_stargazer
+from riesz.contrasts import contrast
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
 from riesz.estimation import estimate, estimate_many
 from riesz.learners import Linear
-from riesz.results import Results
+from riesz.loading import load
+from riesz.results import Effects, Results
+from riesz.version import __version__
 
 if TYPE_CHECKING:
     from riesz.learners.neural.learner import MADNet
     from riesz.learners.neural.training import Stage
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
@@ -48,8 +50,10 @@ __all__ = [
     "ATE",
     "ATT",
     "IPE",
+    "Comparison",
     "CustomMoment",
     "DataError",
+    "Effects",
     "EstimandError",
     "FormulaError",
     "LearnerError",
@@ -61,16 +65,21 @@ __all__ = [
     "RieszWarning",
     "Shift",
     "Stage",
+    "__version__",
     "ade",
     "ape",
     "atc",
     "ate",
     "att",
+    "compare",
+    "contrast",
     "datasets",
     "estimate",
     "estimate_many",
     "ipe",
+    "load",
     "mean",
     "montecarlo",
+    "register_stargazer",
     "shift",
 ]

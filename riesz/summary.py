@@ -20,9 +20,9 @@ import pandas as pd
 Fact = tuple[str, str]
 
 _WIDTH = 78
-_RULE = "1.5px solid currentColor"
-_TABLE = (
-    f"border-collapse:collapse;border:none;border-top:{_RULE};width:100%;margin:0;"
+RULE = "1.5px solid currentColor"
+TABLE = (
+    f"border-collapse:collapse;border:none;border-top:{RULE};width:100%;margin:0;"
     "font-variant-numeric:tabular-nums;background:transparent"
 )
 _SYMBOLS = {
@@ -33,7 +33,7 @@ _SYMBOLS = {
     "pi ": "\u03c0 ",
     " - ": " \u2212 ",
 }
-_CELL = "padding:.2em .7em;border:none;background:transparent"
+CELL = "padding:.2em .7em;border:none;background:transparent"
 _TEX = str.maketrans(
     {c: rf"\{c}" for c in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
@@ -110,9 +110,9 @@ class Summary:
             '<div class="riesz-summary" style="display:inline-block;max-width:100%;overflow-x:auto">'
             f'<div style="font-weight:600;font-size:1.05em">{escape(self.title)}</div>'
             f'<div style="opacity:.75;font-style:italic;margin-bottom:.5em">{escape(_pretty(self.subtitle))}</div>'
-            f'<table style="{_TABLE}">{facts}</table>'
+            f'<table style="{TABLE}">{facts}</table>'
             f"{''.join(map(_html_table, self.tables))}"
-            f'<div style="border-top:{_RULE};padding-top:.4em;font-size:.85em;line-height:1.5;max-width:56em">'
+            f'<div style="border-top:{RULE};padding-top:.4em;font-size:.85em;line-height:1.5;max-width:56em">'
             f'<div style="opacity:.8">{notes}</div></div></div>'
         )
 
@@ -126,9 +126,9 @@ class Summary:
             [
                 r"\begin{table}",
                 r"\centering",
-                rf"\caption{{{_tex(self.title)}}}",
+                rf"\caption{{{tex(self.title)}}}",
                 *(line for table in self.tables for line in [*_tex_table(table), r"\par\medskip"]),
-                rf"\begin{{minipage}}{{.9\linewidth}}\footnotesize {_tex(notes)}\end{{minipage}}",
+                rf"\begin{{minipage}}{{.9\linewidth}}\footnotesize {tex(notes)}\end{{minipage}}",
                 r"\end{table}",
             ]
         )
@@ -194,33 +194,34 @@ def _text_table(table: pd.DataFrame, width: int, thin: str) -> list[str]:
 
 def _html_fact(name: str, value: str) -> str:
     return (
-        f'<td style="{_CELL};text-align:left;opacity:.7">{escape(name)}</td>'
-        f'<td style="{_CELL};text-align:right">{escape(value)}</td>'
+        f'<td style="{CELL};text-align:left;opacity:.7">{escape(name)}</td>'
+        f'<td style="{CELL};text-align:right">{escape(value)}</td>'
     )
 
 
 def _html_table(table: pd.DataFrame) -> str:
     thin = "border-bottom:1px solid currentColor"
     stub, *names = _head(table)
-    head = f'<th style="{_CELL};text-align:left;font-weight:400;opacity:.7;{thin}">{escape(stub)}</th>' + "".join(
-        f'<th style="{_CELL};text-align:right;{thin}">{escape(name)}</th>' for name in names
+    head = f'<th style="{CELL};text-align:left;font-weight:400;opacity:.7;{thin}">{escape(stub)}</th>' + "".join(
+        f'<th style="{CELL};text-align:right;{thin}">{escape(name)}</th>' for name in names
     )
     body = "".join(
-        f'<tr><th style="{_CELL};text-align:left">{escape(row[0])}</th>'
-        + "".join(f'<td style="{_CELL};text-align:right">{escape(value)}</td>' for value in row[1:])
+        f'<tr><th style="{CELL};text-align:left">{escape(row[0])}</th>'
+        + "".join(f'<td style="{CELL};text-align:right">{escape(value)}</td>' for value in row[1:])
         + "</tr>"
         for row in _rows(table)
     )
-    return f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<table style="{TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _tex(text: str) -> str:
+def tex(text: str) -> str:
+    """Text with LaTeX's special characters escaped."""
     return text.translate(_TEX)
 
 
 def _tex_table(table: pd.DataFrame) -> list[str]:
-    lines = [" & ".join(map(_tex, row)) + r" \\" for row in _rows(table)]
-    head = " & ".join(map(_tex, _head(table))) + r" \\"
+    lines = [" & ".join(map(tex, row)) + r" \\" for row in _rows(table)]
+    head = " & ".join(map(tex, _head(table))) + r" \\"
     columns = "l" + "r" * table.shape[1]
     return [
         rf"\begin{{tabular}}{{{columns}}}",

@@ -12,11 +12,11 @@ import torch
 import riesz
 from riesz import datasets
 from riesz.learners.neural.batching import Feed, Scales
-from riesz.learners.neural.expansion import make_expansion
+from riesz.learners.neural.expansion import make_expansion, make_expansions
 from riesz.learners.neural.network import Shape, Stack, initial
 from riesz.learners.neural.objectives.base import Objective, Seen
 from riesz.learners.neural.scaling import make_scale
-from riesz.learners.neural.stations import make_splines, make_stations
+from riesz.learners.neural.stations import make_stations
 
 SMALL = riesz.MADNet(
     width=16,
@@ -76,7 +76,7 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
 
     def stations(fit: riesz.Results) -> int:
         base = fit.model.blueprint.design.base
-        return make_stations(base, make_splines(base, expand=False)).treatment.shape[1]
+        return make_stations(base, make_expansions(base, expand=False)).treatment.shape[1]
 
     assert stations(riesz.ate("y ~ treat(a) + x1", binary_frame)) == 2
     assert stations(riesz.ade("y ~ treat(d) + x1", continuous_frame)) == 1
@@ -289,7 +289,7 @@ def test_clusters_are_not_cut_by_validation() -> None:
     fit = riesz.ate("y ~ treat(a) + x1", data, learner=SMALL, cluster="village", folds=2)
     design = fit.model.blueprint.design
     (member,) = SMALL._members(
-        design, 0, None, Feed([design.base], torch.device("cpu"), [make_splines(design.base, expand=False)])
+        design, 0, None, Feed([design.base], torch.device("cpu"), [make_expansions(design.base, expand=False)])
     )
     groups = design.base.groups
     assert not set(groups[member.train]) & set(groups[member.valid])
@@ -328,7 +328,7 @@ def test_mu_and_rr_each_keep_their_best_epoch(binary_frame: pd.DataFrame) -> Non
     for member, course in history.groupby("member"):
         best = [course.loc[course[name].idxmin(), "epoch"] for name in ("outcome_loss", "rest")]
         assert course["epoch"].max() in (max(best) + 9, 60)
-        trained = fit._crossfit.fits[member].trained
+        trained = fit._crossfit.fits[member].fits[0].trained
         assert torch.equal(trained.mu, trained.rr) == (best[0] == best[1])
         differ.append(best[0] != best[1])
     assert any(differ)
@@ -342,7 +342,7 @@ def test_slopes_of_the_loss_are_its_derivatives(family: str, changes: dict[str, 
     draw = datasets.get("binary").draw(60, seed=1).data.assign(y=lambda d: d["y"] > d["y"].median())
     fit = riesz.estimate("y ~ treat(a) + .", draw, [riesz.ATE(), riesz.ATT()], family=family)
     base = fit.model.blueprint.design.base
-    feed = Feed([base], torch.device("cpu"), [make_splines(base, expand=False)])
+    feed = Feed([base], torch.device("cpu"), [make_expansions(base, expand=False)])
     rows = np.arange(60)
     scale = make_scale(fit.model.blueprint.design, feed.inputs_of(base, rows), "standard")
     scales = Scales([(scale, 0), (scale, 0)], feed)

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from riesz.design import Base
+from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.scaling import Scale
-from riesz.learners.neural.stations import Splines, Stations, make_stations
+from riesz.learners.neural.stations import Stations, make_stations
 from riesz.moment import Array
 
 
@@ -150,16 +151,19 @@ class Feed:
     offsets, origins : dict
         Where the rows of each base start, and its place in ``units``, by its identity.
     units : list of Units
+    expansions : sequence of Expansions
+        How the inputs of each base are made.
     inputs, heads : int
         d and H.
     dual : bool
         Whether some reading is a derivative.
     """
 
-    def __init__(self, bases: Sequence[Base], device: torch.device, splines: Sequence[Splines]) -> None:
-        stations = [make_stations(base, own) for base, own in zip(bases, splines, strict=True)]
+    def __init__(self, bases: Sequence[Base], device: torch.device, expansions: Sequence[Expansions]) -> None:
+        stations = [make_stations(base, own) for base, own in zip(bases, expansions, strict=True)]
         first = stations[0]
-        self.device, self.splines = device, splines
+        self.device, self.expansions = device, expansions
+        self._bases = tuple(bases)  # kept, so that no other base can come by their identities
         self._stations = dict(zip(map(id, bases), stations, strict=True))
         self.dual = bool(bases[0].moment.is_derivative.any())
         self.stations, self.treatments = first.treatment.shape[1:]
@@ -212,7 +216,7 @@ class Feed:
 
     def like(self, base: Base, origin: int) -> Feed:
         """A feed for another base, whose inputs are given as those of one in this feed."""
-        return Feed([base], self.device, [self.splines[origin]])
+        return Feed([base], self.device, [self.expansions[origin]])
 
     def inputs_of(self, base: Base, rows: npt.NDArray[np.intp]) -> Array:
         """The network's inputs at some observed rows of a base, in float64 and before any scaling, shape (b, d)."""

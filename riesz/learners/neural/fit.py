@@ -56,7 +56,7 @@ class Stationed:
 
 
 @dataclass(frozen=True)
-class NetworkFit(Fit):
+class NetworkFit:
     """A trained network.
 
     Attributes
@@ -80,9 +80,6 @@ class NetworkFit(Fit):
     origin: int
     start: Start | None
     exact: Array | None
-
-    def predict(self, design: Design) -> Predictions:
-        return self.correct(design, self.begin(design))
 
     def begin(self, design: Design) -> Begun:
         """What the network corrects: the head start, or nothing of mu and the estimand's anchor."""
@@ -109,11 +106,13 @@ class NetworkFit(Fit):
             rr = readings.evaluate(shared.heads @ self.exact[1:] + self.exact[0], shared.head_slopes @ self.exact[1:])
         return Predictions(mu, rr, scale_free=True)
 
-    def details(self) -> Mapping[str, float]:
+    def details(self) -> dict[str, float]:
+        """Epochs trained and the smallest validation loss."""
         last = self.trained.history[-1]
         return {"epochs": float(last[0]), "valid_loss": float(self.trained.history[:, 3].min())}
 
     def history(self) -> pd.DataFrame:
+        """The course of training, one row an epoch."""
         return pd.DataFrame(self.trained.history, columns=list(HISTORY))
 
     def solved_exactly(self, design: Design) -> NetworkFit:
@@ -199,7 +198,7 @@ class _Readings:
 
 @dataclass(frozen=True)
 class Ensemble(Fit):
-    """Several networks of one training set, whose predictions are averaged."""
+    """The networks of one training set, whose predictions are averaged."""
 
     fits: tuple[NetworkFit, ...]
 

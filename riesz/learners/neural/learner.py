@@ -15,12 +15,12 @@ from riesz.errors import LearnerError
 from riesz.folds import draw_labels
 from riesz.learners.base import Fit, Learner
 from riesz.learners.neural.batching import Feed, Handicap
+from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
 from riesz.learners.neural.scaling import Inputs, make_scale, rescaled
 from riesz.learners.neural.start import Start, make_start
-from riesz.learners.neural.stations import make_splines
 from riesz.learners.neural.training import Keep, Member, Schedule, Stage, Trained, train
 
 
@@ -205,7 +205,7 @@ class MADNet(Learner):
     def _train(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> list[Fit]:
         """Train the networks of designs that can share a feed."""
         bases = list({id(design.base): design.base for design in designs}.values())
-        feed = Feed(bases, _device(self.device), [make_splines(base, self.inputs == "splines") for base in bases])
+        feed = Feed(bases, _device(self.device), [make_expansions(base, self.inputs == "splines") for base in bases])
         shape = self._shape(feed)
         starts = self._starts(designs)
         members = [
@@ -233,7 +233,7 @@ class MADNet(Learner):
             ]
             if self.constraint == "exact":
                 nets = [net.solved_exactly(design) for net in nets]
-            made.append(nets[0] if len(nets) == 1 else Ensemble(tuple(nets)))
+            made.append(Ensemble(tuple(nets)))
         return made
 
     def _shape(self, feed: Feed) -> Shape:
@@ -257,8 +257,10 @@ class MADNet(Learner):
     def _starts(self, designs: Sequence[Design]) -> list[Start | None]:
         if self.start is None:
             return [None] * len(designs)
-        splines = {id(base): make_splines(base, expand=True) for base in {id(d.base): d.base for d in designs}.values()}
-        return [make_start(design, splines[id(design.base)]) for design in designs]
+        expansions = {
+            id(base): make_expansions(base, expand=True) for base in {id(d.base): d.base for d in designs}.values()
+        }
+        return [make_start(design, expansions[id(design.base)]) for design in designs]
 
     def _members(self, design: Design, seed: int, start: Start | None, feed: Feed) -> list[Member]:
         """Networks to train, each with rows to learn from and rows that decide when to stop, clusters kept whole."""

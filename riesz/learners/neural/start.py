@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from riesz.design import Base, Design
 from riesz.learners.linear import fit_logistic, riesz_coefficients
+from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.representation import as_columns
-from riesz.learners.neural.stations import Splines, Stations, make_stations
+from riesz.learners.neural.stations import Stations, make_stations
 from riesz.learners.ridge import GRID, choose_outcome_penalty, choose_riesz_penalty, make_basis, moments
 from riesz.moment import Array, Evaluation
 
@@ -37,19 +38,19 @@ class Start:
 
     Attributes
     ----------
-    splines : Splines
+    expansions : Expansions
     mu : ndarray, shape (1 + F,)
         Coefficients on the intercept and all features; of the logit under ``family="binomial"``.
     rr : ndarray, shape (1 + F, K)
     """
 
-    splines: Splines
+    expansions: Expansions
     mu: Array
     rr: Array
 
     def evaluate(self, base: Base, rows: Rows) -> tuple[Evaluation, Evaluation]:
         """Mu (or its logit), shape (n,), and r_0, shape (K, n), at some rows and their readings."""
-        theta, stations = np.column_stack([self.mu, self.rr]), make_stations(base, self.splines)
+        theta, stations = np.column_stack([self.mu, self.rr]), make_stations(base, self.expansions)
         parts = []
         for start in range(0, len(rows), MOST_ROWS):
             part = features(stations, base, rows[start : start + MOST_ROWS])
@@ -65,9 +66,9 @@ class Start:
         return whole.map(lambda values: values[0]), whole.map(lambda values: values[1:])
 
 
-def make_start(design: Design, splines: Splines) -> Start:
+def make_start(design: Design, expansions: Expansions) -> Start:
     """Solve the closed forms on the rows of a design, and choose."""
-    stations = make_stations(design.base, splines)
+    stations = make_stations(design.base, expansions)
     rows = np.arange(len(design.base.y))[design.rows]
     rows = rows[:: -(-len(rows) // MOST_ROWS)]
     whole = features(stations, design.base, rows)
@@ -94,7 +95,7 @@ def make_start(design: Design, splines: Splines) -> Start:
             best[1:][better] = losses[better]
             rr[:, better] = 0.0
             rr[np.ix_(own, better)] = found[:, better]
-    return Start(splines, mu, rr)
+    return Start(expansions, mu, rr)
 
 
 def _sets(stations: Stations) -> Iterator[npt.NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import Base
-from riesz.learners.neural.expansion import Expansion, make_expansion, plain
+from riesz.learners.neural.expansion import Expansion, Expansions
 from riesz.moment import Array, Points
 
 Changed = tuple[npt.NDArray[np.intp], Array, Array | None]
@@ -59,35 +59,9 @@ class Stations:
         return np.hstack([self.treatment[rows, self.observed[rows]], self.covariates[rows]])
 
 
-@dataclass(frozen=True)
-class Splines:
-    """How the inputs of a base are given: as they are, or as smooth features (see ``expansion.py``).
-
-    Attributes
-    ----------
-    treatment : Expansion
-        Of a continuous treatment; arms stay as they are.
-    covariates : tuple of Expansion
-    """
-
-    treatment: Expansion
-    covariates: tuple[Expansion, ...]
-
-
-def make_splines(base: Base, expand: bool) -> Splines:
-    """Splines with knots where the inputs of a base have their quantiles; without ``expand``, inputs as they are."""
-    columns = base.z[:, base.covariates].T
-    if not expand:
-        return Splines(plain(), tuple(plain() for _ in columns))
-    number = base.strata is None and base.treatment.shape[1] == 1
-    return Splines(
-        make_expansion(base.treatment[:, 0]) if number else plain(), tuple(make_expansion(column) for column in columns)
-    )
-
-
-def make_stations(base: Base, splines: Splines) -> Stations:
+def make_stations(base: Base, expansions: Expansions) -> Stations:
     """Find the distinct points of a base."""
-    covariates = _Covariates(base, splines.covariates)
+    covariates = _Covariates(base, expansions.covariates)
     raws: list[Array] = []
     slopes: list[float] = []
     changed: dict[int, Changed] = {}
@@ -115,7 +89,7 @@ def make_stations(base: Base, splines: Splines) -> Stations:
         raws.append(base.treatment)
         slopes.append(0.0)
     raw, slope = np.stack(raws, axis=1), np.array(slopes)
-    made = splines.treatment if splines.treatment.size > 1 else None
+    made = expansions.treatment
     if made is None:
         treatment, tangent = raw, np.broadcast_to(slope[:, None], raw.shape)
     else:

@@ -1,0 +1,242 @@
+r"""Fits side by side: one column a fit, estimates with standard errors below them, and facts about each.
+
+In: fits, and results of other packages that speak statsmodels' words. Out: a :class:`Comparison`, which renders itself as text,
+HTML, LaTeX and Markdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tabulate import tabulate
+
+from riesz.errors import RieszError
+from riesz.results.parameters import Parameters
+from riesz.summary import CELL, RULE, TABLE, number, tex
+
+_STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
+_NOTE = "Standard errors in parentheses."
+_STARS_NOTE = " * p < 0.1, ** p < 0.05, *** p < 0.01."
+
+
+@dataclass(frozen=True)
+class Comparison:
+    r"""A table of fits, made by :func:`compare`; text when printed, a table in notebooks.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the fits.
+    estimates : sequence of (str, tuple of str)
+        Rows of estimates, and below each its standard errors (with an empty name).
+    facts : sequence of (str, tuple of str)
+        Rows of facts about each fit.
+    note : str
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> table = riesz.compare(riesz.ate("y ~ treat(a) + .", data), riesz.att("y ~ treat(a) + .", data))
+    >>> table.as_latex().startswith(r"\begin{tabular}{lcc}")
+    True
+    """
+
+    names: tuple[str, ...]
+    estimates: Sequence[tuple[str, tuple[str, ...]]]
+    facts: Sequence[tuple[str, tuple[str, ...]]]
+    note: str
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    __repr__ = __str__
+
+    def as_text(self) -> str:
+        """Plain text."""
+        rows = [("", self.names), *self.estimates, *self.facts]
+        stub = max(len(name) for name, _ in rows) + 2
+        widths = [max(len(cells[j]) for _, cells in rows) + 2 for j in range(len(self.names))]
+        lines = [
+            name.ljust(stub) + "".join(c.rjust(w) for c, w in zip(cells, widths, strict=True)) for name, cells in rows
+        ]
+        width, split = stub + sum(widths), 1 + len(self.estimates)
+        thick, thin = "=" * width, "-" * width
+        return "\n".join([thick, lines[0], thin, *lines[1:split], thin, *lines[split:], thick, self.note])
+
+    def as_html(self) -> str:
+        """HTML, as a notebook shows it."""
+        thin = ";border-top:1px solid currentColor"
+        firsts = {0, len(self.estimates)}
+
+        def row(name: str, cells: Sequence[str], rule: str, tag: str) -> str:
+            stub = f'<th style="{CELL};text-align:left{rule}">{escape(name)}</th>'
+            start = f'<{tag} style="{CELL};text-align:right{rule}">'
+            return f"<tr>{stub}{''.join(f'{start}{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+        body = [*self.estimates, *self.facts]
+        lines = [row(name, cells, thin if i in firsts else "", "td") for i, (name, cells) in enumerate(body)]
+        return (
+            '<div class="riesz-comparison" style="display:inline-block;max-width:100%;overflow-x:auto">'
+            f'<table style="{TABLE}"><thead>{row("", self.names, "", "th")}</thead><tbody>{"".join(lines)}</tbody></table>'
+            f'<div style="border-top:{RULE};padding-top:.4em;font-size:.85em;opacity:.8">{escape(self.note)}</div></div>'
+        )
+
+    _repr_html_ = as_html
+
+    def as_latex(self) -> str:
+        """A LaTeX tabular; wants the booktabs package."""
+
+        def line(name: str, cells: Sequence[str]) -> str:
+            return " & ".join(tex(cell) for cell in (name, *cells)) + r" \\"
+
+        columns = len(self.names)
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{l{'c' * columns}}}",
+                r"\toprule",
+                line("", self.names),
+                r"\midrule",
+                *(line(*row) for row in self.estimates),
+                r"\midrule",
+                *(line(*row) for row in self.facts),
+                r"\bottomrule",
+                rf"\multicolumn{{{columns + 1}}}{{l}}{{\footnotesize {tex(self.note)}}} \\",
+                r"\end{tabular}",
+            ]
+        )
+
+    def as_markdown(self) -> str:
+        """A Markdown table."""
+        rows = [[name, *cells] for name, cells in (*self.estimates, *self.facts)]
+        safe = [[cell.replace("|", r"\|").replace("*", r"\*") for cell in row] for row in rows]
+        head = ["", *(name.replace("|", r"\|") for name in self.names)]
+        return str(tabulate(safe, headers=head, tablefmt="github", disable_numparse=True))
+
+
+def compare(*fits: Any, names: Sequence[str] | None = None, stars: bool = False) -> Comparison:
+    """Fits side by side: estimates with standard errors, and how each was made.
+
+    Parameters
+    ----------
+    *fits : Results, Effects, or results of statsmodels and the like
+        Anything with ``params``, ``bse``, ``pvalues`` and ``nobs``.
+    names : sequence of str, optional
+        Heads of the columns; by default the outcome and a number.
+    stars : bool
+        Mark estimates by their p-values.
+
+    Returns
+    -------
+    Comparison
+        With ``as_text()``, ``as_html()``, ``as_latex()`` and ``as_markdown()``.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> plain, rich = (riesz.ate(f"y ~ treat(a) {sign} .", data) for sign in "+*")
+    >>> "Observations" in str(riesz.compare(plain, rich, names=["plain", "rich"]))
+    True
+    """
+    for fit in fits:
+        lost = [name for name in ("params", "bse", "pvalues", "nobs") if not hasattr(fit, name)]
+        if lost:
+            raise RieszError(f"compare() got a {type(fit).__name__}, which has no {lost[0]}; wanted fits.")
+    if not fits:
+        raise RieszError("compare() got no fits; wanted at least one, as in riesz.compare(fit, other).")
+    if names is not None and (isinstance(names, str) or len(names) != len(fits)):
+        raise RieszError(f"names={names!r}: wanted one name for each of the {len(fits)} fits.")
+    tables = [_column(fit) for fit in fits]
+    terms = list(dict.fromkeys(term for table in tables for term in table.index))
+    estimates = []
+    for term in terms:
+        estimates.append((str(term), tuple(_estimate(table, term, stars) for table in tables)))
+        estimates.append(("", tuple(_error(table, term) for table in tables)))
+    described = [_facts(fit) for fit in fits]
+    keys = dict.fromkeys(key for facts in described for key in facts)
+    facts = [(key, tuple(one.get(key, "") for one in described)) for key in keys]
+    heads = [f"({number_}) {_outcome(fit)}".strip() for number_, fit in enumerate(fits, 1)]
+    return Comparison(tuple(names or heads), estimates, facts, _NOTE + (_STARS_NOTE if stars else ""))
+
+
+def _column(fit: Any) -> pd.DataFrame:
+    params = pd.Series(fit.params)
+    return pd.DataFrame(
+        {"b": params, "se": np.asarray(fit.bse, dtype=float), "p": np.asarray(fit.pvalues, dtype=float)},
+        index=params.index,
+    )
+
+
+def _estimate(table: pd.DataFrame, term: Any, stars: bool) -> str:
+    if term not in table.index:
+        return ""
+    mark = next((mark for level, mark in _STARS if table.loc[term, "p"] < level), "") if stars else ""
+    return number(table.loc[term, "b"]) + mark
+
+
+def _error(table: pd.DataFrame, term: Any) -> str:
+    return f"({number(table.loc[term, 'se'])})" if term in table.index else ""
+
+
+def _outcome(fit: Any) -> str:
+    return str(getattr(getattr(fit, "model", None), "endog_names", ""))
+
+
+def _facts(fit: Any) -> dict[str, str]:
+    facts = {"Observations": f"{int(fit.nobs):,}"}
+    if not isinstance(fit, Parameters):
+        return {**facts, "Learner": type(getattr(fit, "model", fit)).__name__}
+    model = fit.model
+    return {
+        **facts,
+        "Learner": model.learner.describe(model.blueprint.design.base.family),
+        "Estimator": model.estimator,
+        "Std. errors": fit.cov_type,
+    }
+
+
+def register_stargazer() -> None:
+    """Teach the stargazer package to read fits: ``Stargazer([fit, ols])`` works after this call.
+
+    Examples
+    --------
+    >>> import pytest, riesz
+    >>> _ = pytest.importorskip("stargazer")
+    >>> riesz.register_stargazer()
+    """
+    try:
+        from stargazer.translators import register_class
+    except ImportError:
+        raise RieszError("register_stargazer() wants the package stargazer: pip install stargazer.") from None
+    register_class(Parameters, _stargazer)
+
+
+def _stargazer(fit: Parameters) -> dict[str, Any]:
+    interval = fit.conf_int()
+    absent = (
+        "r2",
+        "r2_adj",
+        "pseudo_r2",
+        "f_p_value",
+        "f_statistic",
+        "degree_freedom",
+        "degree_freedom_resid",
+        "resid_std_err",
+    )
+    return {
+        "dependent_variable": fit.model.endog_names,
+        "cov_names": fit.params.index.to_numpy(),
+        "cov_values": fit.params,
+        "cov_std_err": fit.bse,
+        "p_values": fit.pvalues,
+        "conf_int_low_values": interval[0],
+        "conf_int_high_values": interval[1],
+        "nobs": fit.nobs,
+        **dict.fromkeys(absent),
+    }

@@ -1,0 +1,50 @@
+"""Fits from files."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from riesz.errors import RieszError
+from riesz.results import Results
+from riesz.storage import read_fit
+from riesz.storage.archive import damaged
+
+
+def load(path: str | os.PathLike[str]) -> Results:
+    """Read a fit that ``fit.save()`` wrote.
+
+    Nothing in the file is run: it holds arrays and JSON. A file that is damaged, was altered, is something else or was written by a
+    newer version is a :class:`~riesz.errors.DataError`.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Results
+        With the summary, tables, diagnostics, ``with_cov``, ``by`` and ``blp`` of the fit that was saved; ``predict`` works where
+        formula and estimand are text and numbers (see :meth:`Results.save`).
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     riesz.ate("y ~ treat(a) + .", data).save(pathlib.Path(folder) / "fit.riesz")
+    ...     riesz.load(pathlib.Path(folder) / "fit.riesz").nobs
+    500
+    """
+    contents = read_fit(path)
+    try:
+        fit = Results(contents.model, contents.crossfit, contents.clusters)
+        same = np.allclose(fit.params, contents.params, rtol=1e-10, atol=0, equal_nan=True) and np.allclose(
+            fit.cov_params(), contents.covariance, rtol=1e-8, atol=1e-300, equal_nan=True
+        )
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RieszError) as error:
+        raise damaged(path, f"{type(error).__name__}: {error}") from None
+    if not same:
+        raise damaged(path, "its estimates do not follow from its predictions")
+    return fit

@@ -1,0 +1,30 @@
+"""The results of a fit, in the words that statsmodels' users know.
+
+``parameters`` holds what everything with a covariance matrix has; ``core`` the estimates of a fit; ``tables`` what is
+printed; ``heterogeneity`` effects in groups; ``forecast`` new rows; ``storing`` files.
+:class:`Results` puts the parts together.
+"""
+
+from riesz.results.effects import Effects
+from riesz.results.forecast import Forecast
+from riesz.results.heterogeneity import Heterogeneity
+from riesz.results.storing import Storing
+from riesz.results.tables import Tables
+
+
+class Results(Tables, Heterogeneity, Forecast, Storing):
+    """Estimates with standard errors, and everything needed to question them.
+
+    Made by :func:`riesz.ate` and the other verbs.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
+    >>> fit = riesz.ate("y ~ treat(a) + .", data)
+    >>> fit.params.index.tolist(), fit.conf_int().shape
+    (['ATE'], (1, 2))
+    """
+
+
+__all__ = ["Effects", "Results"]

@@ -1,0 +1,157 @@
+"""What a fit knows: estimates, their covariance, and the rows they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from riesz.crossfitting import CrossFit, warn_of_cut_clusters
+from riesz.design import Design
+from riesz.diagnostics import representer_health
+from riesz.errors import RieszError
+from riesz.estimators import DEBIASED, ESTIMATORS
+from riesz.frame import ClusterLabels
+from riesz.inference import Estimate, aggregate, estimate
+from riesz.model import Model
+from riesz.moment import Array
+from riesz.predictions import Predictions, average
+from riesz.results.parameters import Parameters
+
+
+class Core(Parameters):
+    """Estimates and their covariance, from predictions and scores. The other parts of the results build on it."""
+
+    def __init__(self, model: Model, crossfit: CrossFit, clusters: ClusterLabels) -> None:
+        self._crossfit = crossfit
+        value, covariance = _aggregate(model, crossfit.predictions, clusters, model.estimator)
+        super().__init__(model, clusters, value, covariance)
+
+    @cached_property
+    def estimates(self) -> pd.DataFrame:
+        """All four estimators; those without a valid standard error show none."""
+        pieces = []
+        for name in ESTIMATORS:
+            value, covariance = _aggregate(self.model, self._crossfit.predictions, self._clusters, name)
+            error = np.sqrt(np.diag(covariance))
+            half = stats.norm.isf(0.025) * error
+            columns = {"estimate": value, "std_error": error, "conf_low": value - half, "conf_high": value + half}
+            index = pd.MultiIndex.from_product([self._names, [name]], names=["parameter", "estimator"])
+            pieces.append(pd.DataFrame(columns, index=index))
+        table = pd.concat(pieces)
+        return table.reindex(pd.MultiIndex.from_product([self._names, ESTIMATORS], names=table.index.names))
+
+    # per row
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        """Mu and rr row by row, averaged over repeats."""
+        return average(self._crossfit.predictions)
+
+    @property
+    def fittedvalues(self) -> pd.Series:
+        """Out-of-fold predictions of the outcome."""
+        return pd.Series(self.predictions.mu.observed, index=self._index, name="fitted")
+
+    @property
+    def resid(self) -> pd.Series:
+        """Outcome minus fitted value."""
+        return pd.Series(self._design.y - self.predictions.mu.observed, index=self._index, name="resid")
+
+    @property
+    def riesz_representer(self) -> pd.DataFrame:
+        """The Riesz representer at each row, a column for each parameter."""
+        return pd.DataFrame(self.predictions.rr.observed.T, index=self._index, columns=self._names)
+
+    @cached_property
+    def influence(self) -> pd.DataFrame:
+        """Influence function of each row (n x k), averaged over repeats."""
+        mean = np.mean([e.influence for e in self._estimates(self.model.estimator)], axis=0)
+        return pd.DataFrame(mean, index=self._index, columns=self._names)
+
+    def variation(self) -> Array:
+        """What the covariance is made of, row by row, shape (n, K), averaged over repeats."""
+        return np.asarray(np.mean([e.variation for e in self._estimates(self.model.estimator)], axis=0))
+
+    def diagnostics(self) -> pd.DataFrame:
+        """Health of the Riesz representer, one row a parameter."""
+        return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
+
+    @cached_property
+    def trimming(self) -> pd.DataFrame:
+        """What trimming did, one row a parameter: the cap, the share of rows it touches, the estimate without and with it.
+
+        Empty when no ``trim=`` was asked for. With repeats, cap and share are means over them.
+        """
+        columns = ["cap", "share", "untrimmed", "untrimmed_std_error", "estimate", "std_error", "change"]
+        if self.model.trimming is None:
+            return pd.DataFrame(columns=columns, dtype=float)
+        value, covariance = _aggregate(self.model, self._crossfit.untrimmed, self._clusters, self.model.estimator)
+        touched = [
+            self._design.mean(np.abs(p.rr.observed) > cap[:, None])
+            for p, cap in zip(self._crossfit.untrimmed, self._crossfit.caps, strict=True)
+        ]
+        parts = [self._crossfit.caps.mean(axis=0), np.mean(touched, axis=0), value, np.sqrt(np.diag(covariance))]
+        parts += [self._value, self.bse.to_numpy(), self._value - value]
+        return pd.DataFrame(dict(zip(columns, parts, strict=True)), index=self._names)
+
+    def details(self) -> pd.DataFrame:
+        """What the learner reports of each fit (penalties chosen), one row a repeat and split."""
+        return pd.DataFrame([fit.details() for fit in self._crossfit.fits])
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """The course of training, one row a network (``member``) and epoch; empty for closed-form learners."""
+        courses = [fit.history().assign(member=member) for member, fit in enumerate(self._crossfit.fits)]
+        return pd.concat(courses, ignore_index=True)
+
+    def with_cov(self, cluster: Any = None) -> Self:
+        """The same fit with another covariance: clustered, or robust when ``cluster`` is None. Nothing is refitted.
+
+        The folds stay as they were drawn; clusters that straddle them deserve a fit with ``cluster=`` from the start.
+        """
+        if isinstance(cluster, str) and cluster.upper().startswith("HC"):
+            raise RieszError(
+                f"with_cov({cluster!r}): standard errors are robust by default; with_cov() gives them back."
+            )
+        clusters = self.model.table.clusters(cluster, self.model.kept)
+        if self._folds > 1:
+            warn_of_cut_clusters(self._crossfit.folds[0], clusters)
+        return type(self)(self.model, self._crossfit, clusters)
+
+    # below: how it is put together
+
+    @property
+    def _design(self) -> Design:
+        return self.model.blueprint.design
+
+    @property
+    def _index(self) -> pd.Index:
+        return self.model.table.index(self.model.kept)
+
+    @property
+    def _folds(self) -> int:
+        return int(self._crossfit.folds[0].max()) + 1
+
+    def _estimates(self, estimator: str) -> list[Estimate]:
+        return _estimates(self.model, self._crossfit.predictions, estimator)
+
+
+def _estimates(model: Model, repeats: Sequence[Predictions], estimator: str) -> list[Estimate]:
+    """Estimates of every repeat."""
+    design = model.blueprint.design
+    return [
+        estimate(ESTIMATORS[estimator](p, design), design.base.moment.normalizer, model.weights, model.target)
+        for p in repeats
+    ]
+
+
+def _aggregate(
+    model: Model, repeats: Sequence[Predictions], clusters: ClusterLabels, estimator: str
+) -> tuple[Array, Array]:
+    value, covariance = aggregate(_estimates(model, repeats, estimator), model.weights, clusters.codes)
+    return value, covariance if estimator in DEBIASED else np.full_like(covariance, np.nan)

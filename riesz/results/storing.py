@@ -1,0 +1,38 @@
+"""Fits in files."""
+
+from __future__ import annotations
+
+import os
+
+from riesz.results.core import Core
+from riesz.storage import Contents, write_fit
+
+
+class Storing(Core):
+    """Saving a fit."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to a file that :func:`riesz.load` reads, on any machine.
+
+        The file is a zip archive of arrays and JSON, without pickle: loading it cannot run code. It holds **all columns of the
+        data**, so mind who may see it; besides these the design, folds, predictions, settings and what Linear and MADNet learned.
+        It does not hold functions: after loading, ``predict`` explains itself where the estimand is a custom moment or a policy
+        given as a function, where the formula calls functions of your own, or where the learner cannot be stored.
+
+        Parameters
+        ----------
+        path : path
+            Such as ``"fit.riesz"``; an existing file is replaced.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, riesz
+        >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) + .", data)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fit.save(pathlib.Path(folder) / "fit.riesz")
+        ...     again = riesz.load(pathlib.Path(folder) / "fit.riesz")
+        >>> str(again) == str(fit)
+        True
+        """
+        write_fit(path, Contents(self.model, self._crossfit, self._clusters, self._value, self._covariance))

@@ -1,0 +1,300 @@
+"""A reloaded fit is the fit that was saved; a bad file says so and runs nothing."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars
+import pytest
+
+import riesz
+from riesz.harmless import strange_part
+from riesz.storage.archive import FORMAT
+
+NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 4, 4),), device="cpu")
+RICH = "y ~ treat(a) * (scale(x1) + bs(x2, df=5)) + g"
+
+
+def around(fit: riesz.Results, path: Path) -> riesz.Results:
+    fit.save(path / "fit.riesz")
+    return riesz.load(path / "fit.riesz")
+
+
+def assert_same(fit: riesz.Results, again: riesz.Results) -> None:
+    assert str(fit.summary()) == str(again.summary())
+    assert fit.summary().as_latex() == again.summary().as_latex()
+    for name in ("params", "bse", "fittedvalues", "resid"):
+        pd.testing.assert_series_equal(getattr(fit, name), getattr(again, name), check_index_type=False)
+    for name in ("estimates", "riesz_representer", "influence", "history", "trimming"):
+        pd.testing.assert_frame_equal(getattr(fit, name), getattr(again, name), check_index_type=False)
+    for name in ("tidy", "glance", "augment", "diagnostics", "details", "cov_params", "conf_int"):
+        pd.testing.assert_frame_equal(getattr(fit, name)(), getattr(again, name)(), check_index_type=False)
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        ("ate", {}),
+        ("ate", {"cluster": "village", "weights": "w", "estimator": "tmle", "trim": "98%", "repeats": 2}),
+        ("att", {"learner": NET, "folds": 2}),
+        ("ate", {"learner": riesz.MADNet(**{**vars(NET), "constraint": "exact", "keep": "best"}), "folds": 2}),
+        ("ate", {"family": "gaussian", "target": "sample", "folds": 1, "freq_weights": "count"}),
+    ],
+    ids=["plain", "everything", "network", "exact", "sample"],
+)
+def test_a_reloaded_fit_is_the_same(
+    binary_frame: pd.DataFrame, tmp_path: Path, verb: str, options: dict[str, Any]
+) -> None:
+    data = binary_frame.assign(count=1 + binary_frame.index % 3)
+    data.index = [f"row {i}" for i in range(len(data))]
+    fit = getattr(riesz, verb)(RICH, data, **options)
+    again = around(fit, tmp_path)
+    assert_same(fit, again)
+    pd.testing.assert_frame_equal(fit.by("g").tidy(), again.by("g").tidy())
+    pd.testing.assert_frame_equal(fit.blp("~ x1").tidy(), again.blp("~ x1").tidy())
+    pd.testing.assert_frame_equal(fit.predict(data.head(20)), again.predict(data.head(20)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the folds cut these clusters
+        pd.testing.assert_frame_equal(again.with_cov("village").tidy(), fit.with_cov("village").tidy())
+        pd.testing.assert_frame_equal(again.with_cov(["village", "g"]).tidy(), fit.with_cov(["village", "g"]).tidy())
+    pd.testing.assert_frame_equal(again.with_cov().tidy(), fit.with_cov().tidy())
+    np.testing.assert_array_equal(riesz.contrast("a.x - b.x", a=alias(fit), b=alias(again)).params, [0.0])
+
+
+def alias(fit: riesz.Results) -> riesz.Effects:
+    return riesz.contrast({"x": fit.params.index[0]}, fit)
+
+
+def test_kinds_of_columns_and_rows(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+    n = len(binary_frame)
+    data = binary_frame.assign(
+        whole=pd.array(np.arange(n) % 4, dtype="Int64"),
+        flag=np.arange(n) % 2 == 0,
+        day=pd.date_range("2020-01-01", periods=n),
+        band=pd.cut(binary_frame["x1"], 3),
+        label=pd.Categorical(np.where(np.arange(n) % 2, "b", "a"), categories=["b", "a"], ordered=True),
+        nested=[[1]] * n,
+        holes=binary_frame["g"].where(binary_frame.index > 5),
+    )
+    data.loc[3, "x1"] = np.nan
+    data = data.set_index(pd.MultiIndex.from_arrays([np.arange(n), data["g"]], names=["i", "j"]))
+    fit = riesz.ate("y ~ treat(a) * x1 + label + flag", data)
+    again = around(fit, tmp_path)
+    assert_same(fit, again)
+    for name in ("whole", "flag", "band", "label", "holes"):
+        pd.testing.assert_series_equal(fit.by(name).params, again.by(name).params)
+    with pytest.raises(riesz.DataError, match="'nested' is not a column"):
+        again.by("nested")
+    pd.testing.assert_frame_equal(fit.predict(data), again.predict(data))
+
+
+def test_polars_and_arms(arms_frame: pd.DataFrame, tmp_path: Path) -> None:
+    fit = riesz.ate("y ~ treat(arm, reference='placebo') * x1", polars.from_pandas(arms_frame))
+    again = around(fit, tmp_path)
+    assert_same(fit, again)
+    pd.testing.assert_frame_equal(fit.predict(arms_frame), again.predict(arms_frame))
+
+
+def test_saved_again_is_the_same(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+    fit = riesz.ate(RICH, binary_frame)
+    again = around(around(fit, tmp_path), tmp_path)
+    assert_same(fit, again)
+
+
+def test_what_cannot_be_stored_explains_itself(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+    custom = riesz.CustomMoment(lambda mu, data: mu(data.assign(a=1)) - mu(data.assign(a=0)))
+    fit = riesz.estimate("y ~ treat(a) * x1", binary_frame, custom)
+    again = around(fit, tmp_path)
+    assert_same(fit, again)
+    with pytest.raises(riesz.EstimandError, match="a moment or policy that is a function"):
+        again.predict(binary_frame)
+
+    def half(x: pd.Series) -> pd.Series:
+        return x / 2
+
+    own = around(riesz.ate("y ~ treat(a) * half(x1)", binary_frame), tmp_path)
+    with pytest.raises(riesz.FormulaError, match="not known to be harmless"):
+        own.predict(binary_frame)
+    policy = around(riesz.ape("y ~ treat(a) * x1", binary_frame, policy="where(x1 > 0, 0.9, 0.2)"), tmp_path)
+    assert policy.predict(binary_frame)["mu"].notna().all()
+
+
+def test_a_learner_of_ones_own_leaves_its_words(
+    binary_frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from riesz.storage import coding
+
+    fit = riesz.ate("y ~ treat(a) + x1", binary_frame)
+    monkeypatch.delitem(coding.TYPES, "Linear")
+    monkeypatch.delitem(coding.TYPES, "LinearFit")
+    again = around(fit, tmp_path)
+    assert_same(fit, again)
+    with pytest.raises(riesz.LearnerError, match="not what its learner learned"):
+        again.predict(binary_frame)
+
+
+# bad files
+
+
+@pytest.fixture
+def file(binary_frame: pd.DataFrame, tmp_path: Path) -> Path:
+    riesz.ate("y ~ treat(a) * x1", binary_frame).save(tmp_path / "fit.riesz")
+    return tmp_path / "fit.riesz"
+
+
+def rewrite(file: Path, change: Callable[[Any], Any] | None = None, members: dict[str, bytes] | None = None) -> None:
+    with zipfile.ZipFile(file) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    if change is not None:
+        document = json.loads(contents["riesz.json"])
+        contents["riesz.json"] = json.dumps(change(document) or document).encode()
+    contents |= members or {}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+
+
+def test_no_pickle_inside(file: Path) -> None:
+    with zipfile.ZipFile(file) as archive:
+        assert {Path(name).suffix for name in archive.namelist()} == {".json", ".npy"}
+        for name in archive.namelist():
+            if name.endswith(".npy"):
+                assert b"'|O'" not in archive.read(name)[:200]
+
+
+def test_wrong_files(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(riesz.DataError, match="There is no file"):
+        riesz.load(tmp_path / "none.riesz")
+    other = tmp_path / "data.csv"
+    other.write_text("a,b\n1,2\n")
+    with pytest.raises(riesz.DataError, match="is not a file that fit"):
+        riesz.load(other)
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("x.txt", "x")
+    with pytest.raises(riesz.DataError, match="zip archive, but not one"):
+        riesz.load(tmp_path / "other.zip")
+
+
+def test_truncated_and_flipped(file: Path) -> None:
+    whole = file.read_bytes()
+    for cut in (10, len(whole) // 2, len(whole) - 5):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(riesz.DataError, match="cut short or damaged"):
+            riesz.load(file)
+    flipped = bytearray(whole)
+    for place in range(len(whole) // 3, len(whole) // 3 + 40):
+        flipped[place] ^= 0xFF
+    file.write_bytes(bytes(flipped))
+    with pytest.raises(riesz.DataError, match="damaged"):
+        riesz.load(file)
+
+
+def test_newer_version(file: Path) -> None:
+    def newer(document: Any) -> None:
+        document["format"], document["version"] = FORMAT + 1, "9.0.0"
+
+    rewrite(file, newer)
+    with pytest.raises(riesz.DataError, match=r"written by riesz 9\.0\.0 .* Update riesz"):
+        riesz.load(file)
+
+
+class Trap:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (Path("trapped"),))
+
+
+def test_altered_files_run_nothing(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = file.read_bytes()
+
+    def unknown_type(document: Any) -> None:
+        document["content"]["parts"]["dict"]["weights"] = {"type": "Popen", "fields": {"args": ["touch", "trapped"]}}
+
+    def other_numbers(document: Any) -> None:
+        document["content"]["parts"]["dict"]["estimator"] = "tmle"
+        document["content"]["parts"]["dict"]["params"] = {"array": "a0"}
+
+    def lost_part(document: Any) -> None:
+        del document["content"]["parts"]["dict"]["folds"]
+
+    def no_text(document: Any) -> None:
+        document["content"]["learner"] = {"type": "Linear", "fields": {"penalty": -1}}
+
+    def not_a_document(document: Any) -> Any:
+        return [1]
+
+    for change in (unknown_type, other_numbers, lost_part, no_text, not_a_document):
+        file.write_bytes(whole)
+        rewrite(file, change)
+        with pytest.raises(riesz.DataError, match=r"damaged or was altered|is not a file"):
+            riesz.load(file)
+    objects = np.empty(1, dtype=object)
+    objects[0] = Trap()
+    np.save(tmp_path / "o.npy", objects, allow_pickle=True)
+    file.write_bytes(whole)
+    rewrite(file, members={"a0.npy": (tmp_path / "o.npy").read_bytes()})
+    with pytest.raises(riesz.DataError, match="damaged or was altered"):
+        riesz.load(file)
+    file.write_bytes(whole)
+    rewrite(file, members={"a0.npy": pickle.dumps(Trap())})
+    with pytest.raises(riesz.DataError, match="damaged or was altered"):
+        riesz.load(file)
+    assert not Path("trapped").exists()
+
+
+def test_an_altered_formula_is_not_evaluated(
+    file: Path, binary_frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def trap(document: Any) -> None:
+        document["content"]["recipe"]["formula"] = (
+            "y ~ treat(a) * {__import__('pathlib').Path('trapped').touch() or x1}"
+        )
+
+    rewrite(file, trap)
+    fit = riesz.load(file)
+    with pytest.raises(riesz.FormulaError, match="not known to be harmless"):
+        fit.predict(binary_frame)
+    assert not Path("trapped").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "formula", "harmless"),
+    [
+        ("y ~ treat(a) * (bs(x, df=4) + C(g, contr.treatment(base='u'))) + I(x**2) + np.log(`x 1`)", True, True),
+        ("log(y) ~ treat(a, reference=0) + {x + 1}", True, True),
+        ("y ~ treat(a) + {x.__class__}", True, False),
+        ("y ~ treat(a) + np.load('x')", True, False),
+        ("y ~ treat(a) + {[x for x in ()]}", True, False),
+        ("y ~ treat(a) + {open('x')}", True, False),
+        ("y ~ treat(a) + eval('x')", True, False),
+        ("y ~ treat(a) + {(lambda: 1)()}", True, False),
+        ("where(x > 0, a - 1, a)", False, True),
+        ("(x > 0) & (a < 1)", False, True),
+        ("np.minimum(x, 3)", False, True),
+        ("np.fromfile('x')", False, False),
+        ("np", False, False),
+        ("().__class__.__bases__", False, False),
+        ("f'{x}'", False, False),
+        ("x[0]", False, False),
+    ],
+)
+def test_what_is_harmless(text: str, formula: bool, harmless: bool) -> None:
+    assert (strange_part(text, ["y", "a", "x", "g", "x 1"], formula) is None) == harmless
+
+
+def test_loading_without_networks_leaves_torch_alone(file: Path) -> None:
+    code = f"import sys, riesz; riesz.load({str(file)!r}).summary(); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
