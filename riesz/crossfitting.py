@@ -71,11 +71,13 @@ class CrossFit:
         Which split predicted each row.
     fits : tuple of Fit
         One for each split, repeat by repeat.
+    splits : tuple of sequence of Split, one a repeat
     """
 
     predictions: tuple[Predictions, ...]
     folds: Labels
     fits: tuple[Fit, ...]
+    splits: tuple[Sequence[Split], ...]
 
 
 def make_splits(labels: Sequence[Labels]) -> list[Split]:
@@ -184,4 +186,4 @@ def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> Cross
         fits += [fit for fit, _ in pieces]
         for number, test in enumerate(tests):
             folds[repeat, test] = number
-    return CrossFit(tuple(predictions), folds, tuple(fits))
+    return CrossFit(tuple(predictions), folds, tuple(fits), tuple(problem.splits))

@@ -37,6 +37,8 @@ class Model:
     weights : Weights
     weighting : str
         How rows are weighted, in words.
+    seed : int
+        What folds and fits were drawn from.
     """
 
     formula: str
@@ -51,3 +53,4 @@ class Model:
     target: str
     weights: Weights
     weighting: str
+    seed: int

@@ -1,13 +1,14 @@
 """The results of a fit, in the words that statsmodels' users know.
 
-``core`` holds estimates, precision, per-row quantities and tests; ``tables`` what is printed. :class:`Results` puts the parts
-together.
+``core`` holds estimates, precision, per-row quantities and tests; ``diagnoses`` what a fit says about itself;
+``confounding`` what an unmeasured confounder could do; ``tables`` what is printed. :class:`Results` puts the parts together.
 """
 
+from riesz.results.confounding import Confounding
 from riesz.results.tables import Tables
 
 
-class Results(Tables):
+class Results(Tables, Confounding):
     """Estimates with standard errors, and everything needed to question them.
 
     Made by :func:`riesz.ate` and the other verbs.

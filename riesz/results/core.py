@@ -17,7 +17,6 @@ from statsmodels.stats.contrast import ContrastResults
 
 from riesz.crossfitting import CrossFit, warn_of_cut_clusters
 from riesz.design import Design
-from riesz.diagnostics import representer_health
 from riesz.errors import RieszError
 from riesz.estimators import DEBIASED, ESTIMATORS
 from riesz.frame import ClusterLabels
@@ -123,10 +122,6 @@ class Core:
         """Influence function of each row (n x k), averaged over repeats."""
         mean = np.mean([e.influence for e in self._estimates(self.model.estimator)], axis=0)
         return pd.DataFrame(mean, index=self._index, columns=self._names)
-
-    def diagnostics(self) -> pd.DataFrame:
-        """Health of the Riesz representer, one row a parameter."""
-        return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
 
     def details(self) -> pd.DataFrame:
         """What the learner reports of each fit (penalties chosen), one row a repeat and split."""

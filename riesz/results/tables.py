@@ -9,7 +9,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from riesz.estimators import DEBIASED, ESTIMATORS
-from riesz.results.core import Core
+from riesz.results.diagnoses import Diagnoses
 from riesz.summary import Summary, number
 
 ESTIMATOR_WORDS = {
@@ -20,7 +20,7 @@ ESTIMATOR_WORDS = {
 }
 
 
-class Tables(Core):
+class Tables(Diagnoses):
     """The summary, and the fit as data frames."""
 
     def summary(self, alpha: float = 0.05) -> Summary:
@@ -153,16 +153,7 @@ class Tables(Core):
             remarks.append(
                 f"The {self.model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."
             )
-        health = self.diagnostics()
-        gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
-        if gap.max() > 0.1:
-            remarks.append(
-                f"The Riesz representer of {gap.idxmax()} misses a value it should have by {gap.max():.0%}: overlap is weak or the "
-                "formula too rich for these rows. Distrust estimate and error."
-            )
-        few = [int(codes.max()) + 1 for codes in self._clusters.codes if codes.max() + 1 < 20]
-        if few:
-            remarks.append(f"Only {min(few)} clusters: normal intervals are then too short.")
+        remarks += self.warnings()
         remarks += self.model.learner.remarks(self._design)
         if self._folds == 1:
             remarks.append("No sample splitting (folds=1): standard errors assume that the learner does not overfit.")
