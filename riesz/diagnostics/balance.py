@@ -54,6 +54,7 @@ def balance_table(
     pandas.DataFrame
         One row a parameter and function.
 
+        - ``kind``: anchor, constant, treatment, covariate or interaction.
         - ``moment``, ``weighted``: the two sides; ``imbalance`` is weighted minus moment.
         - ``std_error``: of the imbalance, with rr held as it is; ``z`` their ratio.
         - ``standardized``: imbalance in units of f's root mean square (its standard deviation, for a covariate).
@@ -67,7 +68,7 @@ def balance_table(
     residual = design.y - predictions.mu.observed
     size = design.mean(design.base.moment.normalizer)
     tables = []
-    for name, f in _functions(design, treatment):
+    for kind, name, f in _functions(design, treatment):
         moment = design.base.moment.apply(f)
         gap = rr * f.observed - moment
         imbalance = design.mean(gap) / size
@@ -81,6 +82,7 @@ def balance_table(
                 {
                     "parameter": names,
                     "function": name,
+                    "kind": kind,
                     "moment": design.mean(moment) / size,
                     "weighted": design.mean(rr * f.observed) / size,
                     "imbalance": imbalance,
@@ -97,23 +99,23 @@ def balance_table(
     return table.iloc[np.argsort(order, kind="stable")].set_index(["parameter", "function"])
 
 
-def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, Evaluation]]:
-    """The functions to balance, by name; of shape (n,), or (K, n) for the anchors."""
+def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation]]:
+    """The functions to balance, with kind and name; of shape (n,), or (K, n) for the anchors."""
     base = design.base
     anchor = base.anchor
-    yield "anchor", anchor
-    yield "1", _constant(design)
+    yield "anchor", "anchor", anchor
+    yield "constant", "1", _constant(design)
     raw = [(name, _raw_treatment(design, j)) for j, name in enumerate(treatment)]
     for name, a in raw:
         if not all(_alike(a.observed, one) for one in anchor.observed):
-            yield name, a
+            yield "treatment", name, a
     for j in base.covariates:
         x = _covariate(design, int(j))
         if not np.abs(x.observed).max() > _ALIKE * np.abs(base.z[:, j]).max():
             continue  # a constant column
-        yield base.names[j], x
+        yield "covariate", base.names[j], x
         for name, a in raw:
-            yield f"{name}:{base.names[j]}", _product(a, x)
+            yield "interaction", f"{name}:{base.names[j]}", _product(a, x)
 
 
 def _alike(left: Array, right: Array) -> bool:

@@ -144,14 +144,14 @@ def _part(
 
 
 def heterogeneity(table: pd.DataFrame) -> float:
-    """Smallest p-value over parameters and repeats of Cochran's test that the folds estimate the same number.
+    """P-value of Cochran's test that the folds estimate the same number: the smallest one, times how many were made.
 
     Parameters
     ----------
     table : pandas.DataFrame
         From :func:`by_fold`.
     """
-    smallest = 1.0
+    found = []
     for _, part in table[table["fold"] != "all"].groupby(["parameter", "repeat"]):
         known = part[part["std_error"] > 0]
         if len(known) < 2:
@@ -159,5 +159,5 @@ def heterogeneity(table: pd.DataFrame) -> float:
         weight = known["std_error"] ** -2.0
         centre = (weight * known["estimate"]).sum() / weight.sum()
         statistic = float((weight * (known["estimate"] - centre) ** 2).sum())
-        smallest = min(smallest, float(stats.chi2.sf(statistic, len(known) - 1)))
-    return smallest
+        found.append(float(stats.chi2.sf(statistic, len(known) - 1)))
+    return min(1.0, min(found) * len(found)) if found else 1.0

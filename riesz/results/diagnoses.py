@@ -166,7 +166,7 @@ class Diagnoses(Core):
         -------
         pandas.DataFrame
             A row for each parameter and function: the anchor, 1, the treatment, each covariate (centred) and its product with
-            the treatment.
+            the treatment (``kind`` tells which).
 
             - ``moment``, ``weighted``: the two sides, in the estimate's units; ``imbalance`` their difference.
             - ``std_error``: of the imbalance with rr held as it is; ``z`` their ratio.
