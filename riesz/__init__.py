@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from riesz import datasets, montecarlo
 from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
+from riesz.contrasts import contrast
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
 from riesz.estimation import estimate, estimate_many
 from riesz.learners import Linear
-from riesz.results import Results
+from riesz.results import Effects, Results
 
 if TYPE_CHECKING:
     from riesz.learners.neural.learner import MADNet
@@ -50,6 +51,7 @@ __all__ = [
     "IPE",
     "CustomMoment",
     "DataError",
+    "Effects",
     "EstimandError",
     "FormulaError",
     "LearnerError",
@@ -66,6 +68,7 @@ __all__ = [
     "atc",
     "ate",
     "att",
+    "contrast",
     "datasets",
     "estimate",
     "estimate_many",

@@ -34,8 +34,8 @@ def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     data : DataFrame
         pandas, polars or pyarrow.
     **options
-        ``learner, estimator, folds, repeats, family, bounds, target, weights, freq_weights, cluster, na_action, seed, n_jobs,
-        progress, context``: see :func:`estimate`.
+        ``learner, estimator, folds, repeats, family, bounds, target, weights, freq_weights, cluster, trim, na_action, seed,
+        n_jobs, progress, context``: see :func:`estimate`.
 
     Examples
     --------

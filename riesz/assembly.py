@@ -71,22 +71,18 @@ def build(
     data = data.assign(**{formula.treatment: column})
     y = _outcome(formula, data, family, bounds, context)
     sample = Sample(data, treatment, kept, total, context, formula.columns)
-    components = _bind(estimands, sample)
+    components = bind(estimands, sample)
     columns = Columns(formula.rhs, data, context)
     forms = [component.moment(Mu(), data) for component in components]
-    moment, readings = _moment(forms, components, columns, treatment, data)
+    moment, readings = stack_moment(forms, components, columns, treatment, data)
     anchors = [
         automatic_anchor(form, sample, formula.covariates) if component.anchor is None else component.anchor
         for form, component in zip(forms, components, strict=True)
     ]
-    evaluated = [
-        _anchor(anchor, readings, component.name, data) for anchor, component in zip(anchors, components, strict=True)
-    ]
-    anchor = Evaluation(
-        np.stack([one.observed for one in evaluated]),
-        np.stack([one.values for one in evaluated]),
-        np.stack([one.slopes for one in evaluated]),
-    )
+    anchor = stack_anchors(anchors, readings, components, data)
+    for component, share in zip(components, moment.normalizer, strict=True):
+        if abs(share.mean()) <= 1e-12 * np.abs(share).mean():
+            raise EstimandError(f"The normalizer of {component.name} is zero on average: no row belongs to its group.")
     for component, row in zip(components, moment.apply(anchor), strict=True):
         _check_anchor(row, component.name)
     base = Base(
@@ -119,13 +115,8 @@ def _wanted(estimands: Sequence[Estimand], column: pd.Series) -> Wanted:
     return next(iter(wanted - {"any"}), "any")
 
 
-def _outcome(
-    formula: Formula,
-    data: pd.DataFrame,
-    family: str,
-    bounds: tuple[float, float] | None,
-    context: Mapping[str, Any],
-) -> Array:
+def outcome_values(formula: Formula, data: pd.DataFrame, family: str, context: Mapping[str, Any]) -> Array:
+    """The left-hand side as numbers, shape (n,)."""
     column = evaluate_term(formula.outcome, data, context, "outcome")
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = list(column.cat.categories)
@@ -135,7 +126,17 @@ def _outcome(
                 "family='binomial', the second counting as 1."
             )
         column = (column == levels[1]).astype(float)
-    y: Array = np.asarray(column, dtype=float)
+    return np.asarray(column, dtype=float)
+
+
+def _outcome(
+    formula: Formula,
+    data: pd.DataFrame,
+    family: str,
+    bounds: tuple[float, float] | None,
+    context: Mapping[str, Any],
+) -> Array:
+    y = outcome_values(formula, data, family, context)
     if np.ptp(y) == 0:
         raise DataError(
             f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); there is no effect to find."
@@ -147,7 +148,8 @@ def _outcome(
     return y
 
 
-def _bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
+def bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
+    """The components of all estimands on one sample."""
     components = tuple(component for estimand in estimands for component in estimand.components(sample))
     names = [component.name for component in components]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -159,14 +161,14 @@ def _bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...
     return components
 
 
-def _moment(
+def stack_moment(
     forms: Sequence[LinearForm],
     components: Sequence[Component],
     columns: Columns,
     treatment: Treatment,
     data: pd.DataFrame,
 ) -> tuple[Moment, list[Reading]]:
-    """Stack the readings of all components, each distinct one once."""
+    """Stack the readings of all components, each distinct one once; the readings stand beside the moment."""
     points: list[Points] = []
     readings: list[Reading] = []
     keys: list[tuple[str | None, Mapping[str, pd.Series]]] = []
@@ -193,9 +195,6 @@ def _moment(
             "The moment multiplies a reading of mu by a missing or infinite value; wanted finite weights."
         )
     normalizer = np.stack([np.asarray(component.normalizer(data), dtype=float) for component in components])
-    for component, share in zip(components, normalizer, strict=True):
-        if abs(share.mean()) <= 1e-12 * np.abs(share).mean():
-            raise EstimandError(f"The normalizer of {component.name} is zero on average: no row belongs to its group.")
     return Moment(tuple(points), stacked, normalizer), readings
 
 
@@ -215,6 +214,23 @@ def _points(
     if wrt is None:
         return Points(*columns.at(changes), None, inputs, 0.0)
     return Points(*columns.tangent(changes, wrt), inputs, float(wrt == treatment.name))
+
+
+def stack_anchors(
+    anchors: Sequence[Callable[[pd.DataFrame], Any]],
+    readings: Sequence[Reading],
+    components: Sequence[Component],
+    data: pd.DataFrame,
+) -> Evaluation:
+    """All anchors at every row and at every reading, shape (K, n)."""
+    each = [
+        _anchor(anchor, readings, component.name, data) for anchor, component in zip(anchors, components, strict=True)
+    ]
+    return Evaluation(
+        np.stack([one.observed for one in each]),
+        np.stack([one.values for one in each]),
+        np.stack([one.slopes for one in each]),
+    )
 
 
 def _anchor(

@@ -7,6 +7,7 @@ and interactions keep the knots, levels and centres of the full sample.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +40,7 @@ class Columns:
 
     def __init__(self, rhs: Any, data: pd.DataFrame, context: Mapping[str, Any]) -> None:
         self._context = context
-        self._data = data
+        self._data = self._fitted = data
         read = sorted(set().union(*(term_columns(term, list(data.columns)) for term in rhs)))
         try:
             with np.errstate(all="ignore"):  # what is not finite is told below
@@ -63,6 +64,13 @@ class Columns:
                 f"{listing(names)} in the design is not finite on {rows} rows (the logarithm of zero, a division by zero?). "
                 "Change the formula or drop those rows."
             )
+
+    def on(self, data: pd.DataFrame) -> Columns:
+        """The same columns, with their knots, levels and centres, on new rows that conform with the data."""
+        made = copy.copy(self)
+        made._data = data
+        made.matrix = self._evaluate(self._spec, data, "new")
+        return made
 
     def changed(self, frame: pd.DataFrame) -> dict[str, pd.Series]:
         """The columns in which a counterfactual frame differs from the data, made to conform with it.
@@ -122,8 +130,9 @@ class Columns:
         if self._data[wrt].dtype != np.float64:
             raise EstimandError(f"mu.derivative(..., wrt={wrt!r}): `{wrt}` holds labels; a derivative wants a number.")
         a = frame[wrt].to_numpy()
-        lowest, highest = min(a.min(), self._data[wrt].min()), max(a.max(), self._data[wrt].max())
-        step = _STEP * _local_spread(a)
+        known = self._fitted[wrt].to_numpy()
+        lowest, highest = min(a.min(), known.min()), max(a.max(), known.max())
+        step = _STEP * _local_spread(a, known)
         here = self._evaluate(spec, frame)
 
         def at(values: Array, rows: npt.NDArray[np.bool_]) -> Array:
@@ -149,7 +158,7 @@ class Columns:
         where = [index for term in terms for index in self._spec.term_indices[term]]
         return np.asarray(where, dtype=np.intp), self._spec.subset(terms) if terms else None
 
-    def _evaluate(self, spec: Any, frame: pd.DataFrame) -> Array:
+    def _evaluate(self, spec: Any, frame: pd.DataFrame, rows: str = "counterfactual") -> Array:
         if spec is None:
             return np.empty((len(frame), 0))
         try:
@@ -157,40 +166,38 @@ class Columns:
                 read = sorted(set().union(*(self._reads[term] for term in spec.terms)))
                 made = spec.get_model_matrix(frame[read], context=self._context, na_action="ignore", output="numpy")
         except Exception as error:
-            raise self._out_of_reach(frame, error) from error
+            raise self._out_of_reach(frame, error, rows) from error
         values = np.asarray(made, dtype=float)
         bad = ~np.isfinite(values)
         if bad.any():
             raise EstimandError(
-                f"The formula is not finite at {int(bad.any(axis=1).sum())} counterfactual rows (the logarithm of a treatment "
-                "moved below zero?). Use a smaller shift or another transformation."
+                f"The formula is not finite at {int(bad.any(axis=1).sum())} {rows} rows (the logarithm of a number below zero?). "
+                "Use a smaller shift, other rows or another transformation."
             )
         return values
 
-    def _out_of_reach(self, frame: pd.DataFrame, error: Exception) -> EstimandError:
+    def _out_of_reach(self, frame: pd.DataFrame, error: Exception, rows: str) -> EstimandError:
         for name in sorted(self.used):
-            column = self._data[name]
+            column = self._fitted[name]
             if column.dtype != np.float64:
                 continue
             outside = int(((frame[name] < column.min()) | (frame[name] > column.max())).sum())
             if outside:
                 return EstimandError(
-                    f"{outside} counterfactual rows have `{name}` outside the range of the data [{column.min():g}, "
+                    f"{outside} {rows} rows have `{name}` outside the range of the data [{column.min():g}, "
                     f"{column.max():g}], where a spline such as bs() is not defined. Use cr() or cs() (natural splines, which "
                     "extend in a straight line), a polynomial, or a smaller shift."
                 )
-        return EstimandError(f"The formula cannot be evaluated at counterfactual rows: {_plain(error)}")
+        return EstimandError(f"The formula cannot be evaluated at {rows} rows: {_plain(error)}")
 
 
-def _local_spread(a: Array) -> Array:
-    """The distance over which the nearest few per cent of values lie: small where values are dense, as a skewed variable needs."""
-    order = np.argsort(a, kind="stable")
-    k = max(1, len(a) // 50)
-    sorted_ = a[order]
-    upper, lower = np.minimum(np.arange(len(a)) + k, len(a) - 1), np.maximum(np.arange(len(a)) - k, 0)
-    spread = np.empty(len(a))
-    spread[order] = sorted_[upper] - sorted_[lower]
-    whole = float(sorted_[-1] - sorted_[0])
+def _local_spread(a: Array, known: Array) -> Array:
+    """The distance over which the few per cent of known values nearest to each a lie: small where they are dense."""
+    known = np.sort(known)
+    k = max(1, len(known) // 50)
+    at = np.clip(np.searchsorted(known, a), 0, len(known) - 1)
+    spread = known[np.minimum(at + k, len(known) - 1)] - known[np.maximum(at - k, 0)]
+    whole = float(known[-1] - known[0])
     return np.where(spread > 1e-9 * whole, spread, whole)  # heavy ties
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,8 @@ from riesz.errors import DataError, RieszWarning
 from riesz.folds import Labels
 from riesz.frame import ClusterLabels
 from riesz.learners import Fit, Learner
-from riesz.predictions import Predictions, join, rescale
+from riesz.moment import Array
+from riesz.predictions import Predictions, cap, join, scales, times
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,13 @@ class CrossFit:
     Attributes
     ----------
     predictions : tuple of Predictions, one a repeat
+        Rescaled, and trimmed where that was asked for.
+    untrimmed : tuple of Predictions, one a repeat
+        The same before trimming.
+    scales : ndarray, shape (repeats, K)
+        What a scale-free rr was multiplied by.
+    caps : ndarray, shape (repeats, K)
+        Where |rr| was capped; infinite without trimming.
     folds : ndarray of int, shape (repeats, n)
         Which split predicted each row.
     fits : tuple of Fit
@@ -75,6 +83,9 @@ class CrossFit:
     """
 
     predictions: tuple[Predictions, ...]
+    untrimmed: tuple[Predictions, ...]
+    scales: Array
+    caps: Array
     folds: Labels
     fits: tuple[Fit, ...]
     splits: tuple[Sequence[Split], ...]
@@ -177,13 +188,25 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
 
 def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:
     """Put the pieces of one problem together, in its rows' order."""
-    predictions, fits = [], []
+    predictions, factors, fits = [], [], []
     folds = np.empty((len(problem.splits), len(problem.design)), dtype=np.intp)
     for repeat, splits in enumerate(problem.splits):
         pieces = [next(found) for _ in splits]
         tests = [split.test for split in splits]
-        predictions.append(rescale(join([predicted for _, predicted in pieces], tests), problem.design))
+        raw = join([predicted for _, predicted in pieces], tests)
+        factors.append(scales(raw, problem.design))
+        predictions.append(times(raw, factors[-1]))
         fits += [fit for fit, _ in pieces]
         for number, test in enumerate(tests):
             folds[repeat, test] = number
-    return CrossFit(tuple(predictions), folds, tuple(fits), tuple(problem.splits))
+    made = tuple(predictions)
+    uncapped = np.full((len(made), len(factors[0])), np.inf)
+    return CrossFit(made, made, np.stack(factors), uncapped, folds, tuple(fits), tuple(problem.splits))
+
+
+def trimmed(crossfit: CrossFit, caps: Array) -> CrossFit:
+    """The same with |rr| capped, shape (repeats, K)."""
+    if np.isinf(caps).all():
+        return crossfit
+    held = tuple(cap(predictions, most) for predictions, most in zip(crossfit.untrimmed, caps, strict=True))
+    return replace(crossfit, predictions=held, caps=caps)

@@ -15,6 +15,7 @@ from riesz.estimands import Estimand
 from riesz.learners import Learner, find_learner
 from riesz.preparation import Settings, prepare
 from riesz.results import Results
+from riesz.trimming import read_trim, trim
 
 
 class Options(TypedDict, total=False):
@@ -30,6 +31,7 @@ class Options(TypedDict, total=False):
     weights: Any
     freq_weights: Any
     cluster: Any
+    trim: float | str | None
     na_action: Literal["drop", "raise"]
     seed: int
     n_jobs: int
@@ -52,6 +54,7 @@ def estimate(
     weights: Any = None,
     freq_weights: Any = None,
     cluster: Any = None,
+    trim: float | str | None = None,
     na_action: Literal["drop", "raise"] = "drop",
     seed: int = 0,
     n_jobs: int = 1,
@@ -90,6 +93,9 @@ def estimate(
         How many identical rows each row stands for.
     cluster : str, two str, or array_like, optional
         Clusters: folds keep them whole and standard errors allow for them. Two names cluster two ways.
+    trim : float or str, optional
+        Cap the absolute Riesz representer at a number (``20``) or at a quantile over the rows (``"99%"``). The summary and
+        ``fit.trimming`` say how many rows it touches and how far it moves the estimate.
     na_action : {"drop", "raise"}
         What to do with rows that have missing values.
     seed : int
@@ -127,6 +133,7 @@ def estimate(
         weights=weights,
         freq_weights=freq_weights,
         cluster=cluster,
+        trim=trim,
         na_action=na_action,
         seed=seed,
         n_jobs=n_jobs,
@@ -172,6 +179,7 @@ def estimate_many(
         options.get("seed", 0),
         options.get("n_jobs", 1),
         options.get("progress"),
+        read_trim(options.get("trim")),
     )
     estimands = _estimands(estimand)
     context = options.get("context")
@@ -183,7 +191,10 @@ def estimate_many(
     marks = (options.get("weights"), options.get("freq_weights"), options.get("cluster"))
     prepared = [prepare(formula, table, estimands, settings, *marks, scope) for table in tables]
     fitted = cross_fit([one.problem for one in prepared], settings.learner, settings.n_jobs, settings.progress)
-    return [Results(one.model, fits, one.clusters) for one, fits in zip(prepared, fitted, strict=True)]
+    return [
+        Results(one.model, trim(fits, settings.trimming, one.problem.design), one.clusters)
+        for one, fits in zip(prepared, fitted, strict=True)
+    ]
 
 
 def _estimands(estimand: Any) -> tuple[Estimand, ...]:

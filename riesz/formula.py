@@ -46,6 +46,8 @@ class Formula:
         As the user wrote it.
     outcome : str
         The left-hand side.
+    outcome_columns : tuple of str
+        The columns it reads.
     rhs : formulaic.SimpleFormula
         The right-hand side, with ``treat(e)`` rewritten to ``e`` and ``.`` expanded.
     treatment : str
@@ -64,6 +66,7 @@ class Formula:
 
     text: str
     outcome: str
+    outcome_columns: tuple[str, ...]
     rhs: Any
     treatment: str
     treatment_expression: str | None
@@ -166,6 +169,7 @@ def parse(text: str, columns: Sequence[str], reserved: Sequence[str], context: M
     return Formula(
         text=text,
         outcome=left,
+        outcome_columns=tuple(outcome_names),
         rhs=rhs,
         treatment=name,
         treatment_expression=expressions[0] if inside else None,
@@ -364,6 +368,17 @@ def _formulaic(side: str, available: list[str], text: str) -> Any:
     if not isinstance(parsed, formulaic.SimpleFormula):
         raise FormulaError(f"{text!r}: the right-hand side has several parts; wanted one, without `|`.")
     return parsed
+
+
+def parse_projection(text: str, columns: Sequence[str], covariates: Sequence[str], context: Mapping[str, Any]) -> Any:
+    """Read a one-sided formula such as ``"~ x1 + x2"``, in which ``.`` stands for the covariates; a formulaic formula."""
+    side = text.strip().removeprefix("~").strip() if isinstance(text, str) else ""
+    if not side or "~" in side or _find_treats(side):
+        raise FormulaError(
+            f"{text!r}: wanted the right-hand side of a formula, for example '~ x1 + x2', without treat()."
+        )
+    _names(side, columns, context, text)
+    return _formulaic(side, list(covariates), text)
 
 
 def term_columns(term: Any, columns: Sequence[str]) -> set[str]:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from riesz.errors import DataError, listing, nearest
 
+_MOST_NUMERIC_GROUPS = 20
 _HUGE = 1e100  # squares of larger numbers overflow
 
 
@@ -41,6 +42,23 @@ class ClusterLabels:
         """A short text for the summary."""
         parts = [f"{name} ({int(codes.max()) + 1})" for name, codes in zip(self.names, self.codes, strict=True)]
         return "cluster: " + " and ".join(parts)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How rows fall into groups.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple of str
+    codes : ndarray of int, shape (n,)
+        Group of each row, in the order of ``levels``; -1 where it is missing.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    codes: npt.NDArray[np.intp]
 
 
 class Table:
@@ -158,6 +176,14 @@ class Table:
             )
         return {name: self.per_row(part, "cluster") for name, part in zip(names, parts, strict=True)}
 
+    def groups(self, spec: Any, kept: npt.NDArray[np.intp]) -> Groups:
+        """Read a column's name, or one label for each row of the table, as groups of the rows in use."""
+        name = spec if isinstance(spec, str) else str(getattr(spec, "name", None) or "group")
+        labels = self.per_row(spec, "by")
+        if isinstance(spec, pd.Series):
+            labels = spec.reset_index(drop=True)  # a category keeps its order
+        return make_groups(name, labels.iloc[kept].reset_index(drop=True))
+
     def _column(self, name: str) -> pd.Series:
         if isinstance(self._native, pd.DataFrame):
             return self._native[name].reset_index(drop=True)
@@ -208,6 +234,31 @@ def normalise(column: pd.Series) -> pd.Series:
         return pd.Series(pd.Categorical(text), index=column.index, name=column.name)
     except TypeError:
         return column
+
+
+def make_groups(name: str, column: pd.Series) -> Groups:
+    """Groups from labels, truth values or a few numbers."""
+    if pd.api.types.is_bool_dtype(column.dtype):
+        column = column.astype(str).astype("category")
+    labels = normalise(column)
+    if labels.dtype == np.float64:
+        distinct = np.unique(labels.dropna())
+        if len(distinct) > _MOST_NUMERIC_GROUPS:
+            raise DataError(
+                f"`{name}` has {len(distinct)} distinct numbers; wanted groups, at most {_MOST_NUMERIC_GROUPS}. Cut it first, for "
+                f"example with pandas.qcut(data[{name!r}], 4), or project on it with fit.blp('~ {name}')."
+            )
+        labels = labels.map({value: f"{value:g}" for value in distinct}).astype(
+            pd.CategoricalDtype([f"{value:g}" for value in distinct])
+        )
+    if not isinstance(labels.dtype, pd.CategoricalDtype):
+        raise DataError(f"`{name}` is {labels.dtype}; wanted labels, truth values or a few numbers for groups.")
+    levels = tuple(str(level) for level in labels.cat.categories)
+    if len(levels) > max(2, len(labels) / 2):
+        raise DataError(f"`{name}` has {len(levels)} groups in {len(labels)} rows, like an identifier; merge some.")
+    if not levels:
+        raise DataError(f"`{name}` is missing on every row in use; wanted a group for each.")
+    return Groups(name, levels, labels.cat.codes.to_numpy(dtype=np.intp))
 
 
 def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:

@@ -18,12 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from riesz.errors import RieszWarning
 from riesz.estimators import Scores
 from riesz.moment import Array
 
 Clusters = tuple[npt.NDArray[np.intp], ...]
+
+_DRAWS = 40_000  # of the bootstrap: its critical value is then good to 0.02
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,37 @@ def estimate(scores: Scores, normalizer: Array, weights: Weights, target: str) -
     return Estimate(value, influence, variation)
 
 
+def project(scores: Scores, normalizer: Array, bases: Sequence[Array], weights: Weights, target: str) -> Estimate:
+    r"""Project each component on functions b of the rows: group effects when b are indicators of groups.
+
+    .. math:: E_w[b (s - n\, b'\theta)] = 0, \qquad A = E_w[n\, b b'], \qquad \phi_i = A^{-1} b_i (s_i - n_i b_i'\theta)
+
+    Parameters
+    ----------
+    scores : Scores, shape (K, n)
+    normalizer : ndarray, shape (K, n)
+    bases : sequence of ndarray, each of shape (n, q)
+        b for each component.
+    weights : Weights
+    target : {"population", "sample"}
+
+    Returns
+    -------
+    Estimate
+        Of all components' coefficients, one component after the other.
+    """
+    share = weights.total / weights.total.sum()
+    values, influences, variations = [], [], []
+    for s, residual, n, b in zip(scores.values, scores.residuals, normalizer, bases, strict=True):
+        inverse = np.linalg.inv((b.T * (share * n)) @ b)
+        theta = inverse @ (b.T @ (share * s))
+        influence = (b * (s - n * (b @ theta))[:, None]) @ inverse
+        values.append(theta)
+        influences.append(influence)
+        variations.append(influence if target == "population" else (b * residual[:, None]) @ inverse)
+    return Estimate(np.concatenate(values), np.hstack(influences), np.hstack(variations))
+
+
 def covariance(variation: Array, weights: Weights, clusters: Clusters) -> Array:
     """Covariance matrix of the estimates, shape (K, K).
 
@@ -138,8 +172,37 @@ def aggregate(estimates: Sequence[Estimate], weights: Weights, clusters: Cluster
     middle = np.median(values, axis=0)
     variances = np.median(np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2, axis=0)
     averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters)
-    spread = np.sqrt(np.diag(averaged))
-    correlation = averaged / np.outer(spread, spread)
+    return middle, with_variances(averaged, variances)
+
+
+def with_variances(matrix: Array, variances: Array) -> Array:
+    """The covariance matrix with these variances and the correlations of ``matrix``."""
+    spread = np.sqrt(np.diag(matrix))
+    correlation = np.divide(matrix, np.outer(spread, spread), out=np.zeros_like(matrix), where=matrix != 0)
     np.fill_diagonal(correlation, 1.0)
     scale = np.sqrt(variances)
-    return middle, correlation * np.outer(scale, scale)
+    return np.asarray(correlation * np.outer(scale, scale))
+
+
+def joint_critical_value(matrix: Array, alpha: float) -> float:
+    r"""The c for which the intervals estimate +- c standard errors hold together with probability 1 - alpha.
+
+    .. math:: c = \text{quantile}_{1-\alpha} \max_k |Z_k|, \qquad Z \sim N(0, \mathrm{corr}(\hat V))
+
+    which is the multiplier bootstrap with Gaussian multipliers, one a cluster: given the data, the bootstrapped t statistics
+    are normal with this very correlation (Chernozhukov, Chetverikov and Kato 2013). The seed is fixed.
+    """
+    spread = np.sqrt(np.diag(matrix))
+    if np.isnan(spread).any():
+        return float("nan")
+    used = spread > 0
+    values, vectors = np.linalg.eigh(matrix[np.ix_(used, used)] / np.outer(spread[used], spread[used]))
+    own = values > 1e-12 * values.max(initial=0.0)
+    if own.sum() <= 1:  # one parameter, or all of them the same
+        return float(stats.norm.isf(alpha / 2))
+    root = vectors[:, own] * np.sqrt(values[own])
+    generator = np.random.default_rng(0)
+    largest = [
+        np.abs(generator.standard_normal((_DRAWS // 10, int(own.sum()))) @ root.T).max(axis=1) for _ in range(10)
+    ]
+    return float(np.quantile(np.concatenate(largest), 1 - alpha))

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import Blueprint
+from riesz.extension import Recipe
 from riesz.frame import Table
 from riesz.inference import Weights
 from riesz.learners import Learner
+from riesz.trimming import Trimming
 
 
 @dataclass(frozen=True)
@@ -19,11 +21,14 @@ class Model:
 
     Attributes
     ----------
-    formula : str
+    recipe : Recipe
+        Formula, estimands and what else new rows need.
     endog_names : str
         The outcome.
     exog_names : list of str
         The parameters, as tools that print tables of statsmodels results expect.
+    covariates : tuple of str
+        The columns of the data on the formula's right-hand side, the treatment left out.
     column_names : list of str
         The design's columns.
     blueprint : Blueprint
@@ -39,11 +44,13 @@ class Model:
         How rows are weighted, in words.
     seed : int
         What folds and fits were drawn from.
+    trimming : Trimming or None
     """
 
-    formula: str
+    recipe: Recipe
     endog_names: str
     exog_names: list[str]
+    covariates: tuple[str, ...]
     column_names: list[str]
     blueprint: Blueprint
     table: Table
@@ -54,3 +61,9 @@ class Model:
     weights: Weights
     weighting: str
     seed: int
+    trimming: Trimming | None
+
+    @property
+    def formula(self) -> str:
+        """The formula as the user wrote it."""
+        return self.recipe.formula

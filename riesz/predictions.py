@@ -55,23 +55,38 @@ def join(parts: Sequence[Predictions], rows: Sequence[npt.NDArray[np.intp]]) -> 
     return Predictions(gather([p.mu for p in parts]), gather([p.rr for p in parts]), parts[0].scale_free)
 
 
-def rescale(predictions: Predictions, design: Design) -> Predictions:
-    r"""Give a scale-free rr its scale, from the estimation sample as the paper does.
+def scales(predictions: Predictions, design: Design) -> Array:
+    r"""The scale of a scale-free rr, from the estimation sample as the paper takes it, shape (K,).
 
     .. math:: \hat\alpha = s\, r, \qquad s = E_w[m(r)] / E_w[r^2]
 
     once for each component, over all folds together. Then :math:`h_n(\hat\alpha) = E_n[\hat\alpha^2]`, and the one-step and the
-    linear-submodel TMLE estimators agree. An rr that is not scale-free is left alone.
+    linear-submodel TMLE estimators agree. An rr that is not scale-free has scale one.
     """
-    if not predictions.scale_free:
-        return predictions
     r = predictions.rr
-    scale = design.mean(design.base.moment.apply(r)) / design.mean(r.observed**2)
+    if not predictions.scale_free:
+        return np.ones(len(r.observed))
+    return np.asarray(design.mean(design.base.moment.apply(r)) / design.mean(r.observed**2))
 
-    def times(values: Array) -> Array:
-        return values * scale.reshape(-1, *[1] * (values.ndim - 1))
 
-    return replace(predictions, rr=r.map(times))
+def times(predictions: Predictions, scale: Array) -> Predictions:
+    """Multiply each component's rr by a number."""
+    return replace(
+        predictions, rr=predictions.rr.map(lambda values: values * scale.reshape(-1, *[1] * (values.ndim - 1)))
+    )
+
+
+def cap(predictions: Predictions, most: Array) -> Predictions:
+    """Cap |rr| of each component, at the observed rows and at the readings; where it is held its slope is zero."""
+    rr = predictions.rr
+    high = most[:, None, None]
+    held = np.abs(rr.values) > high
+    capped = Evaluation(
+        np.clip(rr.observed, -most[:, None], most[:, None]),
+        np.clip(rr.values, -high, high),
+        np.where(held, 0.0, rr.slopes),
+    )
+    return replace(predictions, rr=capped)
 
 
 def average(predictions: Sequence[Predictions]) -> Predictions:

@@ -5,6 +5,7 @@ In: the formula, one table and the settings. Out: a :class:`Prepared`, which onl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -21,12 +22,14 @@ from riesz.errors import DataError, LearnerError, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.base import show
 from riesz.estimators import ESTIMATORS
+from riesz.extension import Recipe
 from riesz.folds import draw_labels
 from riesz.formula import parse
 from riesz.frame import ClusterLabels, Table, drop_missing, refuse_unusable
 from riesz.inference import Weights
 from riesz.learners import Learner
 from riesz.model import Model
+from riesz.trimming import Trimming
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Settings:
     seed: int
     n_jobs: int
     progress: bool | None
+    trimming: Trimming | None
 
     def __post_init__(self) -> None:
         _one_of("estimator", self.estimator, ESTIMATORS)
@@ -140,9 +144,12 @@ def prepare(
     splits = _splits(blueprint, settings, extras.get("folds"), kept, clusters)
     words = {"weights": "sampling", "freq_weights": "frequency"}
     model = Model(
-        formula=formula,
+        recipe=Recipe(
+            formula, table.columns, (*reserved, *named_clusters), tuple(estimands), _named(scope, formula, estimands)
+        ),
         endog_names=parsed.outcome,
         exog_names=[component.name for component in blueprint.components],
+        covariates=parsed.covariates,
         column_names=list(blueprint.design.base.names),
         blueprint=blueprint,
         table=table,
@@ -153,8 +160,16 @@ def prepare(
         weights=weighting,
         weighting=", ".join(word for name, word in words.items() if name in extras),
         seed=settings.seed,
+        trimming=settings.trimming,
     )
     return Prepared(model, clusters, Problem(blueprint.design, splits, settings.seed))
+
+
+def _named(scope: Mapping[str, Any], formula: str, estimands: Sequence[Estimand]) -> dict[str, Any]:
+    """The variables that the formula or a policy may name: keeping the caller's whole scope would keep all of its data alive."""
+    texts = [formula, *(spec for estimand in estimands for spec in estimand.specifications() if isinstance(spec, str))]
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    return {name: scope[name] for name in sorted(words) if name in scope}
 
 
 def _is_array(spec: Any) -> bool:

@@ -12,7 +12,7 @@ import torch
 import riesz
 from riesz import datasets
 from riesz.learners.neural.batching import Feed, make_stations
-from riesz.learners.neural.expansion import make_expansion
+from riesz.learners.neural.expansion import make_expansion, make_expansions
 from riesz.learners.neural.network import Shape, Stack, initial
 
 SMALL = riesz.MADNet(
@@ -72,7 +72,8 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
     """Two stations for a binary ATE, one for an ADE, two for a shift, three for ATE of three arms."""
 
     def stations(fit: riesz.Results) -> int:
-        return make_stations(fit.model.blueprint.design.base).treatment.shape[1]
+        base = fit.model.blueprint.design.base
+        return make_stations(base, make_expansions(base, False)).treatment.shape[1]
 
     assert stations(riesz.ate("y ~ treat(a) + x1", binary_frame)) == 2
     assert stations(riesz.ade("y ~ treat(d) + x1", continuous_frame)) == 1
@@ -284,7 +285,7 @@ def test_clusters_are_not_cut_by_validation() -> None:
     data = datasets.get("clustered").draw(300, seed=1).data
     fit = riesz.ate("y ~ treat(a) + x1", data, learner=SMALL, cluster="village", folds=2)
     design = fit.model.blueprint.design
-    member = SMALL._member(design, 0, Feed([design.base], torch.device("cpu")))
+    member = SMALL._member(design, 0, Feed([design.base], torch.device("cpu"), [make_expansions(design.base, False)]))
     groups = design.base.groups
     assert not set(groups[member.train]) & set(groups[member.valid])
     assert len(member.train) + len(member.valid) == 300

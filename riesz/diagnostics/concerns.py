@@ -37,8 +37,8 @@ def about_representer(health: pd.DataFrame, rows: float) -> list[str]:
     gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
     if gap.max() > ANCHOR_GAP:
         found.append(
-            f"rr and anchor disagree: the Riesz representer of {gap.idxmax()} misses a value it should have by "
-            f"{gap.max():.0%}. Overlap is weak or the formula too rich for these rows; distrust estimate and error."
+            f"The Riesz representer of {gap.idxmax()} misses a value it should have by {gap.max():.0%}: rr and anchor disagree. "
+            "Overlap is weak or the formula too rich for these rows; distrust estimate and error."
         )
     heavy = health.loc[health["heavy_share"].idxmax()]
     if heavy["heavy_share"] >= MUCH:
@@ -84,7 +84,8 @@ def about_balance(table: pd.DataFrame) -> list[str]:
             f"mu and rr both miss {function}: correcting mu for it would move {name} by {bias.max():.2g} standard errors. See "
             "fit.balance()."
         )
-    judged = table[table["kind"] != "interaction"]  # a rr that cannot balance those harms only where mu misses them too
+    # an rr that cannot balance interactions harms only where mu misses them too; the anchor has a rule of its own
+    judged = table[~table["kind"].isin(["anchor", "interaction"])]
     clear = judged[(judged["z"].abs() > IMBALANCE_Z) & (judged["standardized"].abs() > IMBALANCE)]
     if len(clear):
         name, function = clear["standardized"].abs().idxmax()

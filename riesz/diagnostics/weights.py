@@ -88,13 +88,28 @@ def tail_index(pull: Array, frequency: Array) -> float:
 
 
 def representer_by_fold(
-    predictions: Sequence[Predictions], design: Design, folds: npt.NDArray[np.intp], names: Sequence[str]
+    predictions: Sequence[Predictions],
+    scales: Array,
+    design: Design,
+    folds: npt.NDArray[np.intp],
+    names: Sequence[str],
 ) -> pd.DataFrame:
     r"""The Riesz loss and the constraint on the rows that each fold held out.
 
-    A moment-constrained rr is :math:`\beta - \beta_\perp` up to scale with :math:`h(\beta_\perp) = 0`. With the scale that the
-    sample as a whole suggests, :math:`\beta_\perp = \beta - \alpha\, h_n(\beta) / E_n[\alpha^2]`, and the violation on the rows
-    k is :math:`h_k(\beta_\perp) / h_k(\beta)`. It is zero for the true representer, whoever learned it, up to sampling error.
+    A moment-constrained learner gives :math:`r = \beta - \beta_\perp` with :math:`h(\beta_\perp) = 0` on its training rows, and
+    rr is r times a scale. The violation on the rows k is :math:`h_k(\beta_\perp) / h_k(\beta)`; for a closed form it includes what
+    projecting the anchor on the formula's columns loses. An rr that was learned with its scale has
+    :math:`\beta_\perp = \beta - \alpha\, h_n(\beta) / E_n[\alpha^2]`, the scale that the identities of the true one imply.
+
+    Parameters
+    ----------
+    predictions : sequence of Predictions, one a repeat
+    scales : ndarray, shape (repeats, K)
+        What a scale-free r was multiplied by.
+    design : Design
+        The full sample.
+    folds : ndarray of int, shape (repeats, n)
+    names : sequence of str, length K
 
     Returns
     -------
@@ -103,9 +118,9 @@ def representer_by_fold(
     """
     moment, lines = design.base.moment, []
     anchor = moment.apply(design.base.anchor)
-    for repeat, (one, labels) in enumerate(zip(predictions, folds, strict=True), start=1):
+    for repeat, (one, factor, labels) in enumerate(zip(predictions, scales, folds, strict=True), start=1):
         square, own = one.rr.observed**2, moment.apply(one.rr)
-        scale = design.mean(anchor) / design.mean(square)
+        scale = factor if one.scale_free else design.mean(square) / design.mean(anchor)
         parts = [
             ("all", np.arange(len(labels))),
             *((int(k) + 1, np.flatnonzero(labels == k)) for k in np.unique(labels)),
@@ -114,6 +129,6 @@ def representer_by_fold(
             held = design.take(rows)
             loss = held.mean(square[:, rows] - 2 * own[:, rows])
             known = held.mean(anchor[:, rows])
-            violation = 1 - scale * held.mean(own[:, rows]) / np.where(known == 0, np.nan, known)
+            violation = 1 - held.mean(own[:, rows]) / scale / np.where(known == 0, np.nan, known)
             lines += [(name, repeat, fold, loss[c], violation[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "riesz_loss", "violation"])

@@ -39,6 +39,8 @@ class Sample:
         The caller's variables, for policies written as strings.
     columns : tuple of str
         Every column of the user's table, for suggestions.
+    fitted : pandas.DataFrame or None
+        The rows of the fit, when the data are new rows that it predicts: constants are measured on them.
     """
 
     data: pd.DataFrame
@@ -47,6 +49,7 @@ class Sample:
     total: int
     context: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    fitted: pd.DataFrame | None = None
 
     def per_row(self, spec: Any, what: str) -> Array:
         """One number per row from whatever the user wrote."""

@@ -101,11 +101,11 @@ class IPE(Estimand):
                 f"policy ranges from {pi.min():g} to {pi.max():g}; `ipe` wants values in [-1, 1]. Divide it by its largest "
                 "absolute value and read the estimate per that unit."
             )
-        if not pi.any():
+        if not pi.any() and sample.fitted is None:
             raise EstimandError(
                 "policy is zero on every row, so the effect is zero by definition; nothing to estimate."
             )
-        centre = float(treatment.values(sample.data).mean())
+        centre = float(treatment.values(sample.data if sample.fitted is None else sample.fitted).mean())
         inverse = np.divide(1.0, pi, out=np.zeros_like(pi), where=pi != 0)
 
         def anchor(data: pd.DataFrame) -> Any:

@@ -177,7 +177,7 @@ def read(reading: Reading, function: FrameFunction) -> Any:
     if reading.wrt is None:
         return function(reading.frame)
     at = reading.frame[reading.wrt].to_numpy(dtype=float)
-    step = 1e-5 * max(float(np.ptp(at)), 1e-300)
+    step = 1e-5 * (max(float(np.ptp(at)), 1e-4 * float(np.abs(at).max())) or 1.0)  # a single row has no spread
     above, below = at + step, at - step
     rise = np.asarray(function(reading.frame.assign(**{reading.wrt: above})), dtype=float) - np.asarray(
         function(reading.frame.assign(**{reading.wrt: below})), dtype=float

@@ -53,7 +53,7 @@ class Shift(Estimand):
     def _component(self, sample: Sample, spec: Any, one_of_many: bool) -> Component:
         treatment = sample.treatment
         delta = sample.per_row(spec, "delta")
-        if not delta.any():
+        if not delta.any() and sample.fitted is None:
             raise EstimandError("delta=0 moves no one, so the effect is zero by definition; wanted a non-zero shift.")
         size = _label(spec)
         return Component(
@@ -129,7 +129,8 @@ class Mean(Estimand):
                 f"labels ({listing(treatment.levels, 4)}). Give a level or a list of levels."
             )
         moved = sample.per_row(spec, "at")
-        _check_moved(moved, treatment, data)
+        if sample.fitted is None:
+            _check_moved(moved, treatment, data)
         label = _label(spec)
         return Component(
             name=f"mean_{label}" if one_of_many else "mean",

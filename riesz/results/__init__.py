@@ -1,14 +1,18 @@
 """The results of a fit, in the words that statsmodels' users know.
 
-``core`` holds estimates, precision, per-row quantities and tests; ``diagnoses`` what a fit says about itself;
-``confounding`` what an unmeasured confounder could do; ``tables`` what is printed. :class:`Results` puts the parts together.
+``parameters`` holds what everything with a covariance matrix has; ``core`` the estimates of a fit; ``diagnoses`` what it says
+about itself; ``confounding`` what an unmeasured confounder could do; ``tables`` what is printed; ``heterogeneity`` effects in
+groups; ``forecast`` new rows. :class:`Results` puts the parts together.
 """
 
 from riesz.results.confounding import Confounding
+from riesz.results.effects import Effects
+from riesz.results.forecast import Forecast
+from riesz.results.heterogeneity import Heterogeneity
 from riesz.results.tables import Tables
 
 
-class Results(Tables, Confounding):
+class Results(Tables, Confounding, Heterogeneity, Forecast):
     """Estimates with standard errors, and everything needed to question them.
 
     Made by :func:`riesz.ate` and the other verbs.
@@ -23,4 +27,4 @@ class Results(Tables, Confounding):
     """
 
 
-__all__ = ["Results"]
+__all__ = ["Effects", "Results"]

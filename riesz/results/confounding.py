@@ -15,6 +15,7 @@ from riesz.estimators import DEBIASED, ESTIMATORS
 from riesz.inference import estimate
 from riesz.results.core import Core
 from riesz.results.sensitivity import Sensitivity
+from riesz.trimming import trim
 
 
 class Confounding(Core):
@@ -136,6 +137,7 @@ class Confounding(Core):
                 )
         design = self._design.without(set(columns))
         again = cross_fit([Problem(design, self._crossfit.splits, model.seed)], model.learner, 1, None)[0]
+        again = trim(again, model.trimming, design)
         normalizer = base.moment.normalizer
         estimates = [
             estimate(ESTIMATORS[model.estimator](one, design), normalizer, model.weights, model.target)

@@ -1,19 +1,14 @@
-"""What a fit knows: estimates, their precision, the rows they came from, and tests.
-
-``params, bse, tvalues, pvalues, conf_int(), cov_params(), t_test(), wald_test()`` mean what they mean in statsmodels; the
-reference distribution is the normal.
-"""
+"""What a fit knows: estimates, their covariance, and the rows they came from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from formulaic.utils.constraints import LinearConstraints
 from scipy import stats
-from statsmodels.stats.contrast import ContrastResults
 
 from riesz.crossfitting import CrossFit, warn_of_cut_clusters
 from riesz.design import Design
@@ -24,69 +19,23 @@ from riesz.inference import Estimate, aggregate, estimate
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.predictions import Predictions, average
+from riesz.results.parameters import Parameters
 
 
-class Core:
+class Core(Parameters):
     """Estimates and their covariance, from predictions and scores. The other parts of the results build on it."""
 
-    use_t = False
-
     def __init__(self, model: Model, crossfit: CrossFit, clusters: ClusterLabels) -> None:
-        self.model = model
         self._crossfit = crossfit
-        self._clusters = clusters
-        self._names = [component.name for component in model.blueprint.components]
-        self._value, self._covariance = self._aggregate(model.estimator)
-
-    # estimates and their precision
-
-    @property
-    def params(self) -> pd.Series:
-        """Point estimates."""
-        return self._series(self._value, "estimate")
-
-    @property
-    def bse(self) -> pd.Series:
-        """Standard errors."""
-        return self._series(np.sqrt(np.diag(self._covariance)), "std err")
-
-    @property
-    def tvalues(self) -> pd.Series:
-        """Z statistics of the hypothesis that a parameter is zero."""
-        return self._series((self.params / self.bse).to_numpy(), "z")
-
-    @property
-    def pvalues(self) -> pd.Series:
-        """Two-sided p-values from the normal distribution."""
-        return self._series(2 * stats.norm.sf(np.abs(self.tvalues)), "P>|z|")
-
-    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Confidence intervals of level 1 - alpha, columns 0 and 1."""
-        if not 0 < alpha < 1:
-            raise RieszError(f"alpha={alpha}: wanted a number between 0 and 1, such as 0.05 for a 95% interval.")
-        half = stats.norm.isf(alpha / 2) * self.bse
-        return pd.DataFrame({0: self.params - half, 1: self.params + half})
-
-    def cov_params(self) -> pd.DataFrame:
-        """Covariance matrix of the estimates."""
-        return pd.DataFrame(self._covariance, index=self._names, columns=self._names)
-
-    @property
-    def nobs(self) -> int:
-        """Rows used; with frequency weights, the rows they stand for."""
-        return round(float(self.model.weights.frequency.sum()))
-
-    @property
-    def cov_type(self) -> str:
-        """``"robust"`` or ``"cluster"``."""
-        return "cluster" if self._clusters.codes else "robust"
+        value, covariance = _aggregate(model, crossfit.predictions, clusters, model.estimator)
+        super().__init__(model, clusters, value, covariance)
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
         """All four estimators; those without a valid standard error show none."""
         pieces = []
         for name in ESTIMATORS:
-            value, covariance = self._aggregate(name)
+            value, covariance = _aggregate(self.model, self._crossfit.predictions, self._clusters, name)
             error = np.sqrt(np.diag(covariance))
             half = stats.norm.isf(0.025) * error
             columns = {"estimate": value, "std_error": error, "conf_low": value - half, "conf_high": value + half}
@@ -123,6 +72,28 @@ class Core:
         mean = np.mean([e.influence for e in self._estimates(self.model.estimator)], axis=0)
         return pd.DataFrame(mean, index=self._index, columns=self._names)
 
+    def variation(self) -> Array:
+        """What the covariance is made of, row by row, shape (n, K), averaged over repeats."""
+        return np.asarray(np.mean([e.variation for e in self._estimates(self.model.estimator)], axis=0))
+
+    @cached_property
+    def trimming(self) -> pd.DataFrame:
+        """What trimming did, one row a parameter: the cap, the share of rows it touches, the estimate without and with it.
+
+        Empty when no ``trim=`` was asked for. With repeats, cap and share are means over them.
+        """
+        columns = ["cap", "share", "untrimmed", "untrimmed_std_error", "estimate", "std_error", "change"]
+        if self.model.trimming is None:
+            return pd.DataFrame(columns=columns, dtype=float)
+        value, covariance = _aggregate(self.model, self._crossfit.untrimmed, self._clusters, self.model.estimator)
+        touched = [
+            self._design.mean(np.abs(p.rr.observed) > cap[:, None])
+            for p, cap in zip(self._crossfit.untrimmed, self._crossfit.caps, strict=True)
+        ]
+        parts = [self._crossfit.caps.mean(axis=0), np.mean(touched, axis=0), value, np.sqrt(np.diag(covariance))]
+        parts += [self._value, self.bse.to_numpy(), self._value - value]
+        return pd.DataFrame(dict(zip(columns, parts, strict=True)), index=self._names)
+
     def details(self) -> pd.DataFrame:
         """What the learner reports of each fit (penalties chosen), one row a repeat and split."""
         return pd.DataFrame([fit.details() for fit in self._crossfit.fits])
@@ -132,26 +103,6 @@ class Core:
         """The course of training, one row a network (``member``) and epoch; empty for closed-form learners."""
         courses = [fit.history().assign(member=member) for member, fit in enumerate(self._crossfit.fits)]
         return pd.concat(courses, ignore_index=True)
-
-    # tests
-
-    def t_test(self, r_matrix: Any) -> ContrastResults:
-        """Test linear combinations one by one: ``"ATE = 1"``, ``"ATE - ATT = 0"``, or a matrix as in statsmodels."""
-        r, q = self._restrictions(r_matrix)
-        effect = r @ self._value
-        sd = np.sqrt(np.diag(r @ self._covariance @ r.T))
-        return ContrastResults(effect=effect, statistic=(effect - q) / sd, sd=sd, distribution="norm")
-
-    def wald_test(self, r_matrix: Any) -> ContrastResults:
-        """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, or a matrix."""
-        r, q = self._restrictions(r_matrix)
-        gap = r @ self._value - q
-        covariance = r @ self._covariance @ r.T
-        rank = int(np.linalg.matrix_rank(covariance))
-        statistic = float(gap @ np.linalg.pinv(covariance) @ gap)
-        return ContrastResults(
-            chi2=statistic, df_denom=rank, statistic=statistic, distribution="chi2", distargs=(rank,)
-        )
 
     def with_cov(self, cluster: Any = None) -> Self:
         """The same fit with another covariance: clustered, or robust when ``cluster`` is None. Nothing is refitted.
@@ -181,30 +132,21 @@ class Core:
     def _folds(self) -> int:
         return int(self._crossfit.folds[0].max()) + 1
 
-    def _series(self, values: Array, name: str) -> pd.Series:
-        return pd.Series(np.asarray(values, dtype=float), index=self._names, name=name)
-
     def _estimates(self, estimator: str) -> list[Estimate]:
-        model, design = self.model, self._design
-        return [
-            estimate(ESTIMATORS[estimator](p, design), design.base.moment.normalizer, model.weights, model.target)
-            for p in self._crossfit.predictions
-        ]
+        return _estimates(self.model, self._crossfit.predictions, estimator)
 
-    def _aggregate(self, estimator: str) -> tuple[Array, Array]:
-        value, covariance = aggregate(self._estimates(estimator), self.model.weights, self._clusters.codes)
-        return value, covariance if estimator in DEBIASED else np.full_like(covariance, np.nan)
 
-    def _restrictions(self, r_matrix: Any) -> tuple[Array, Array]:
-        if isinstance(r_matrix, (tuple, str)) or not isinstance(r_matrix, (list, np.ndarray, pd.DataFrame)):
-            spec = r_matrix
-        else:
-            spec = np.atleast_2d(np.asarray(r_matrix, dtype=float))
-        try:
-            made = LinearConstraints.from_spec(spec, variable_names=self._names)
-        except Exception as error:
-            raise RieszError(
-                f"The hypothesis {r_matrix!r} cannot be read ({error}). Write the parameters' names, {', '.join(self._names)} "
-                "(back-ticks around a name with dots or blanks), as in 'ATE = 1', or give a matrix with one column for each."
-            ) from None
-        return np.asarray(made.constraint_matrix, dtype=float), np.asarray(made.constraint_values, dtype=float)
+def _estimates(model: Model, repeats: Sequence[Predictions], estimator: str) -> list[Estimate]:
+    """Estimates of every repeat."""
+    design = model.blueprint.design
+    return [
+        estimate(ESTIMATORS[estimator](p, design), design.base.moment.normalizer, model.weights, model.target)
+        for p in repeats
+    ]
+
+
+def _aggregate(
+    model: Model, repeats: Sequence[Predictions], clusters: ClusterLabels, estimator: str
+) -> tuple[Array, Array]:
+    value, covariance = aggregate(_estimates(model, repeats, estimator), model.weights, clusters.codes)
+    return value, covariance if estimator in DEBIASED else np.full_like(covariance, np.nan)

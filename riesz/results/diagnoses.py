@@ -120,7 +120,7 @@ class Diagnoses(Core):
         -------
         pandas.DataFrame
             ``parameter, repeat, fold, rows, estimate, std_error, riesz_loss, violation``; fold ``"all"`` is the whole repeat. The
-            violation is that of the constraint h(beta_perp) = 0 on held-out rows, as a share of h(beta).
+            violation is h(beta_perp) on held-out rows, which the constraint holds at zero in training, as a share of h(beta).
 
         Examples
         --------
@@ -133,7 +133,7 @@ class Diagnoses(Core):
         normalizer = design.base.moment.normalizer
         estimates = self._estimates(self.model.estimator)
         table = by_fold(estimates, normalizer, folds, self.model.weights, self._codes, self._names)
-        held = representer_by_fold(self._crossfit.predictions, design, folds, self._names)
+        held = representer_by_fold(self._crossfit.untrimmed, self._crossfit.scales, design, folds, self._names)
         return table.merge(held, on=["parameter", "repeat", "fold"])
 
     # the Riesz representer

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
-from tabulate import tabulate
 
 from riesz.estimators import DEBIASED, ESTIMATORS
 from riesz.results.diagnoses import Diagnoses
@@ -26,21 +24,9 @@ class Tables(Diagnoses):
     def summary(self, alpha: float = 0.05) -> Summary:
         """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``."""
         components = self.model.blueprint.components
-        interval = self.conf_int(alpha)
-        parameters = pd.DataFrame(
-            {
-                "coef": [number(v) for v in self.params],
-                "std err": [number(v) for v in self.bse],
-                "z": [number(v, 3) for v in self.tvalues],
-                "P>|z|": [_p_value(v) for v in self.pvalues],
-                f"[{alpha / 2:g}": [number(v) for v in interval[0]],
-                f"{1 - alpha / 2:g}]": [number(v) for v in interval[1]],
-            },
-            index=self._names,
-        )
         several = len(components) > 1
         values = self.estimates["estimate"].unstack("estimator").loc[self._names, list(ESTIMATORS)]
-        tables = [parameters, values.map(number).rename_axis("all estimators", axis=1)]
+        tables = [self._parameter_table(alpha), values.map(number).rename_axis("all estimators", axis=1)]
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
             subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
@@ -53,26 +39,9 @@ class Tables(Diagnoses):
             ],
         )
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return str(self.summary())
-
-    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
+    def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
         """One row a parameter: estimate, standard error, statistic, p-value and interval."""
-        interval = self.conf_int(alpha)
-        return pd.DataFrame(
-            {
-                "term": self._names,
-                "estimate": self.params.to_numpy(),
-                "std_error": self.bse.to_numpy(),
-                "statistic": self.tvalues.to_numpy(),
-                "p_value": self.pvalues.to_numpy(),
-                "conf_low": interval[0].to_numpy(),
-                "conf_high": interval[1].to_numpy(),
-            }
-        )
+        return self._tidy(alpha, joint)
 
     def glance(self) -> pd.DataFrame:
         """One row about the fit as a whole."""
@@ -101,10 +70,6 @@ class Tables(Diagnoses):
             **{f".influence_{name}": self.influence[name] for name in self._names},
         )
 
-    def to_markdown(self) -> str:
-        """The estimate table as Markdown."""
-        return str(tabulate(self.tidy(), headers="keys", tablefmt="github", showindex=False, floatfmt=".4g"))
-
     def _left(self) -> list[tuple[str, str]]:
         model = self.model
         return [
@@ -112,7 +77,7 @@ class Tables(Diagnoses):
             ("Treatment", model.blueprint.treatment.describe()),
             ("Learner", model.learner.describe(self._design.base.family)),
             ("Estimator", ESTIMATOR_WORDS[model.estimator]),
-            ("Covariance", self._clusters.describe() if self._clusters.codes else "robust"),
+            ("Covariance", self._covariance_words()),
         ]
 
     def _right(self) -> list[tuple[str, str]]:
@@ -124,7 +89,11 @@ class Tables(Diagnoses):
             ("Folds x repeats", f"{folds} x {repeats}"),
             ("Target", self.model.target),
         ]
-        return [*facts, ("Weights", self.model.weighting)] if self.model.weighting else facts
+        if self.model.weighting:
+            facts.append(("Weights", self.model.weighting))
+        if self.model.trimming is not None:
+            facts.append(("Trimmed", str(self.model.trimming)))
+        return facts
 
     def _health(self) -> list[str]:
         row = self.diagnostics().iloc[0]
@@ -153,12 +122,13 @@ class Tables(Diagnoses):
             remarks.append(
                 f"The {self.model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."
             )
+        remarks += [
+            f"Trimming caps |rr| of {name} at {row['cap']:.3g} on {row['share']:.2%} of the rows and moves the estimate from "
+            f"{number(row['untrimmed'])} to {number(row['estimate'])}."
+            for name, row in self.trimming.iterrows()
+        ]
         remarks += self.warnings()
         remarks += self.model.learner.remarks(self._design)
         if self._folds == 1:
             remarks.append("No sample splitting (folds=1): standard errors assume that the learner does not overfit.")
         return remarks
-
-
-def _p_value(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from riesz.design import Base
-from riesz.learners.neural.expansion import make_expansion, plain
+from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.scaling import Scale
 from riesz.moment import Array, Points
 
@@ -61,16 +61,16 @@ class Stations:
         return np.hstack([self.treatment[rows, self.observed[rows]], self.covariates[rows]])
 
 
-def make_stations(base: Base, expand: bool = False) -> Stations:
+def make_stations(base: Base, expansions: Expansions) -> Stations:
     """Find the distinct points of a base.
 
     Parameters
     ----------
     base : Base
-    expand : bool
-        Whether numeric inputs are given as smooth features (see ``expansion.py``).
+    expansions : Expansions
+        How inputs are made (see ``expansion.py``).
     """
-    covariates = _Covariates(base, expand)
+    covariates = _Covariates(base, expansions)
     raws: list[Array] = []
     slopes: list[float] = []
     changed: dict[int, Changed] = {}
@@ -98,8 +98,7 @@ def make_stations(base: Base, expand: bool = False) -> Stations:
         raws.append(base.treatment)
         slopes.append(0.0)
     raw, slope = np.stack(raws, axis=1), np.array(slopes)
-    number = base.strata is None and raw.shape[2] == 1
-    made = make_expansion(base.treatment[:, 0]) if expand and number else None
+    made = expansions.treatment
     if made is None:
         treatment, tangent = raw, np.broadcast_to(slope[:, None], raw.shape)
     else:
@@ -112,10 +111,10 @@ def make_stations(base: Base, expand: bool = False) -> Stations:
 class _Covariates:
     """The covariate block of a base, and how a reading changes it."""
 
-    def __init__(self, base: Base, expand: bool) -> None:
+    def __init__(self, base: Base, expansions: Expansions) -> None:
         self._base = base
         self._columns = base.z[:, base.covariates]
-        self._expansions = [make_expansion(column) if expand else plain() for column in self._columns.T]
+        self._expansions = expansions.covariates
         ends = np.cumsum([one.size for one in self._expansions], dtype=np.intp)
         self._places = [np.arange(end - one.size, end) for end, one in zip(ends, self._expansions, strict=True)]
         pieces = [one.features(column) for one, column in zip(self._expansions, self._columns.T, strict=True)]
@@ -230,16 +229,19 @@ class Feed:
     offsets, origins : dict
         Where the rows of each base start, and its place in ``units``, by its identity.
     units : list of Units
+    expansions : list of Expansions
+        How the inputs of each base are made.
     inputs, heads : int
         d and H.
     dual : bool
         Whether some reading is a derivative.
     """
 
-    def __init__(self, bases: Sequence[Base], device: torch.device, expand: bool = False) -> None:
-        stations = [make_stations(base, expand) for base in bases]
+    def __init__(self, bases: Sequence[Base], device: torch.device, expansions: Sequence[Expansions]) -> None:
+        stations = [make_stations(base, one) for base, one in zip(bases, expansions, strict=True)]
         first = stations[0]
-        self.device, self.expand = device, expand
+        self.device, self.expansions = device, expansions
+        self._bases = tuple(bases)  # kept, so that no other base can come by their identities
         self._stations = dict(zip(map(id, bases), stations, strict=True))
         self.dual = bool(bases[0].moment.is_derivative.any())
         self.stations, self.treatments = first.treatment.shape[1:]

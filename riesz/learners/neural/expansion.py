@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from riesz.design import Base
 from riesz.moment import Array
 
 _QUANTILES = (0.03, 0.22, 0.41, 0.59, 0.78, 0.97)
@@ -49,6 +50,31 @@ class Expansion:
     def slopes(self, x: Array) -> Array:
         """Their derivatives, shape (..., e)."""
         return _raw_slopes(x, self.knots) @ self.rotation
+
+
+@dataclass(frozen=True)
+class Expansions:
+    """How the inputs of a network are made from those of a design; fitted on one base, applied to any rows.
+
+    Attributes
+    ----------
+    treatment : Expansion or None
+        None leaves the treatment as it is.
+    covariates : tuple of Expansion
+    """
+
+    treatment: Expansion | None
+    covariates: tuple[Expansion, ...]
+
+
+def make_expansions(base: Base, expand: bool) -> Expansions:
+    """Measure the inputs of a base; ``expand`` asks for smooth features of numeric ones."""
+    columns = base.z[:, base.covariates].T
+    number = base.strata is None and base.treatment.shape[1] == 1
+    return Expansions(
+        make_expansion(base.treatment[:, 0]) if expand and number else None,
+        tuple(make_expansion(column) if expand else plain() for column in columns),
+    )
 
 
 def plain() -> Expansion:

@@ -61,6 +61,9 @@ class NetworkFit(Fit):
     shape : Shape
     scale : Scale
     feed : Feed
+        Of the bases that were fitted together.
+    origin : int
+        Place of its own base among them.
     exact : ndarray, shape (1 + width, K), or None
         Coefficients of r on the representation, when the constraint is solved exactly.
     """
@@ -69,13 +72,14 @@ class NetworkFit(Fit):
     shape: Shape
     scale: Scale
     feed: Feed
+    origin: int
     exact: Array | None
 
     def predict(self, design: Design) -> Predictions:
         feed = (
             self.feed
             if id(design.base) in self.feed.offsets
-            else Feed([design.base], self.feed.device, self.feed.expand)
+            else Feed([design.base], self.feed.device, [self.feed.expansions[self.origin]])
         )
         rows = np.arange(len(design.base.y))[design.rows]
         at = self._walk(self.trained.mu, rows, design.base, feed, representation=False)
@@ -219,5 +223,9 @@ def attach(
     exact: bool,
 ) -> list[NetworkFit]:
     """Fits from what training left."""
-    fits = [NetworkFit(one, shape, scale, feed, None) for one, scale in zip(trained, scales, strict=True)]
+    origins = [feed.origins[id(design.base)] for design in designs]
+    fits = [
+        NetworkFit(one, shape, scale, feed, origin, None)
+        for one, scale, origin in zip(trained, scales, origins, strict=True)
+    ]
     return [fit.solved_exactly(design) for fit, design in zip(fits, designs, strict=True)] if exact else fits

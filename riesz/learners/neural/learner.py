@@ -15,6 +15,7 @@ from riesz.errors import LearnerError
 from riesz.folds import draw_labels
 from riesz.learners.base import Fit, Learner
 from riesz.learners.neural.batching import Feed
+from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import attach
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
@@ -185,7 +186,8 @@ class MADNet(Learner):
         fits: dict[int, Fit] = {}
         for numbers in groups.values():
             bases = list({id(designs[number].base): designs[number].base for number in numbers}.values())
-            feed = Feed(bases, _device(self.device), expand=self.inputs == "splines")
+            expansions = [make_expansions(base, self.inputs == "splines") for base in bases]
+            feed = Feed(bases, _device(self.device), expansions)
             members = {number: self._member(designs[number], seeds[number], feed) for number in numbers}
             for batch in self._stacks(members):
                 own, shape = [members[number] for number in batch], self._shape(feed)

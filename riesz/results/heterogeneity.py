@@ -1,0 +1,207 @@
+r"""Who gains more: effects in groups, and the best linear projection of the effect, from the same fit.
+
+Both solve :math:`E_n[b (s - n\, b'\theta)] = 0` with the scores s and the normalizer n of the fit (Semenova and
+Chernozhukov 2021): b are indicators of groups, or functions of covariates.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from riesz.columns import Columns
+from riesz.errors import DataError, RieszWarning, listing
+from riesz.estimators import DEBIASED, ESTIMATORS
+from riesz.formula import parse_projection, term_columns
+from riesz.frame import Groups
+from riesz.inference import aggregate, project
+from riesz.moment import Array
+from riesz.results.core import Core
+from riesz.results.effects import Effects, Words
+
+_FEW = 30  # rows of a group below which its normal interval deserves a word
+
+
+class Heterogeneity(Core):
+    """Effects in groups and along covariates."""
+
+    def by(self, groups: Any) -> Effects:
+        """The parameters within groups, with their joint covariance and a test that they are all the same.
+
+        Parameters
+        ----------
+        groups : str or array_like
+            A column of the data (it need not be in the formula) with labels, truth values or a few distinct numbers; or one
+            label for each row of the data, such as ``pandas.qcut(data["age"], 4)``.
+
+        Returns
+        -------
+        Effects
+            Parameters are called ``ATE_north``, ``ATE_south``; ``heterogeneity()`` tests that they are equal. Rows whose group
+            is missing are in no group.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data.assign(region=lambda d: d.index % 2)
+        >>> fit = riesz.ate("y ~ treat(a) * . - region", data)
+        >>> fit.by("region").params.index.tolist()
+        ['ATE_0', 'ATE_1']
+        """
+        found = self.model.table.groups(groups, self.model.kept)
+        normalizer = self._design.base.moment.normalizer
+        kept = [self._usable(found, n, name) for n, name in zip(normalizer, self.model.exog_names, strict=True)]
+        bases = [np.equal.outer(found.codes, levels).astype(float) for levels in kept]
+        sizes = np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels))
+        labels = pd.DataFrame(
+            [
+                (f"{name}_{found.levels[level]}", name, found.levels[level], int(sizes[level]))
+                for name, levels in zip(self.model.exog_names, kept, strict=True)
+                for level in levels
+            ],
+            columns=["term", "parameter", "group", "n"],
+        )
+        words = Words(
+            title=f"{', '.join(self.model.exog_names)} by {found.name}",
+            subtitle="each an average within a group: E[score | group] / E[normalizer | group]",
+            facts=[("Groups", str(len(found.levels)))],
+            notes=_group_notes(found, sizes),
+            hypothesis="Same in all groups",
+        )
+        return self._derived(bases, labels, words, _differences(labels["parameter"]))
+
+    def blp(self, formula: str, context: Mapping[str, Any] | None = None) -> Effects:
+        r"""Best linear projection of the effect on functions of covariates, with the standard errors of the fit.
+
+        The coefficients solve :math:`E[b (s - n\, b'\theta)] = 0`. Where the normalizer n is 1 (ATE) that is the regression of
+        the pseudo-outcome s on b; for ATT it projects the effect among the treated.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"~ x1 + bs(x2, df=4)"``; columns need not be in the fit's formula. ``.`` stands for its covariates.
+        context : mapping, optional
+            Functions and constants of your own that the formula uses.
+
+        Returns
+        -------
+        Effects
+            ``heterogeneity()`` tests that all coefficients but the intercept are zero. Rows with missing values are left out.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
+        >>> riesz.ate("y ~ treat(a) * .", data).blp("~ x1").params.index.tolist()
+        ['Intercept', 'x1']
+        """
+        columns, b, lost = self._regressors(formula, context or {})
+        names = self.model.exog_names
+        several = len(names) > 1
+        pairs = [(name, column) for name in names for column in columns]
+        labels = pd.DataFrame(
+            [(f"{name}_{column}" if several else column, name, column) for name, column in pairs],
+            columns=["term", "parameter", "column"],
+        )
+        slopes = {
+            name: np.eye(len(labels))[((labels["parameter"] == name) & (labels["column"] != "Intercept")).to_numpy()]
+            for name in names
+        }
+        words = Words(
+            title=f"Best linear projection of {', '.join(names)}",
+            subtitle="E[b (score - normalizer b'theta)] = 0",
+            facts=[("Regressors", str(len(columns)))],
+            notes=[f"{lost:,} rows with missing values were left out."] if lost else [],
+            hypothesis="All slopes zero",
+        )
+        return self._derived([b] * len(names), labels, words, {k: r for k, r in slopes.items() if len(r)})
+
+    def _derived(
+        self, bases: Sequence[Array], labels: pd.DataFrame, words: Words, restrictions: Mapping[str, Array]
+    ) -> Effects:
+        model, design = self.model, self._design
+        estimates = [
+            project(
+                ESTIMATORS[model.estimator](p, design),
+                design.base.moment.normalizer,
+                bases,
+                model.weights,
+                model.target,
+            )
+            for p in self._crossfit.predictions
+        ]
+        value, covariance = aggregate(estimates, model.weights, self._clusters.codes)
+        if model.estimator not in DEBIASED:
+            covariance = np.full_like(covariance, np.nan)
+        variation = np.mean([e.variation for e in estimates], axis=0)
+        return Effects(model, self._clusters, labels, (value, covariance, variation), words, restrictions)
+
+    def _usable(self, groups: Groups, normalizer: Array, name: str) -> list[int]:
+        """The groups in which a parameter is defined and has an error: at least two rows (clusters) that count."""
+        units = self._clusters.codes[0] if self._clusters.codes else np.arange(len(normalizer))
+        counts = [
+            len(np.unique(units[(groups.codes == level) & (normalizer != 0)])) for level in range(len(groups.levels))
+        ]
+        lost = [level for level, count in zip(groups.levels, counts, strict=True) if count < 2]
+        if len(lost) == len(counts):
+            raise DataError(
+                f"{name} cannot be estimated in any group of `{groups.name}`: each has fewer than two units."
+            )
+        if lost:
+            warnings.warn(
+                f"{name} is left out in {listing(lost)} of `{groups.name}`: fewer than two units there count for it.",
+                RieszWarning,
+                stacklevel=3,
+            )
+        return [level for level, count in enumerate(counts) if count >= 2]
+
+    def _regressors(self, formula: str, context: Mapping[str, Any]) -> tuple[tuple[str, ...], Array, int]:
+        """Names and values of the projection's columns, zero on rows with missing values, and how many rows those are."""
+        table, kept = self.model.table, self.model.kept
+        rhs = parse_projection(formula, table.columns, self.model.covariates, context)
+        needed = sorted(set().union(*(term_columns(term, table.columns) for term in rhs)))
+        frame = table.to_pandas(needed).iloc[kept].reset_index(drop=True)
+        complete = frame.notna().all(axis=1).to_numpy()
+        used = frame[complete].reset_index(drop=True)
+        factors = [name for name in needed if isinstance(used[name].dtype, pd.CategoricalDtype)]
+        used = used.assign(**{name: used[name].cat.remove_unused_categories() for name in factors})
+        made = Columns(rhs, used, context)
+        b = np.zeros((len(frame), len(made.names)))
+        b[complete] = made.matrix
+        self._check_rank(b, made.names, formula)
+        return made.names, b, int((~complete).sum())
+
+    def _check_rank(self, b: Array, names: Sequence[str], formula: str) -> None:
+        for n, parameter in zip(self._design.base.moment.normalizer, self.model.exog_names, strict=True):
+            gram = (b.T * (n * self.model.weights.total)) @ b
+            size = np.sqrt(np.diag(gram))
+            if (size == 0).any() or np.linalg.eigvalsh(gram / np.outer(size, size))[0] < 1e-10:
+                raise DataError(
+                    f"The columns {listing(names)} of {formula!r} are collinear on the rows that count for {parameter}; leave one "
+                    "out."
+                )
+
+
+def _differences(parameters: pd.Series) -> dict[str, Array]:
+    """For each parameter the matrix that takes the difference of every group and the next."""
+    eye, made = np.eye(len(parameters)), {}
+    for name in parameters.unique():
+        rows = eye[(parameters == name).to_numpy()]
+        if len(rows) > 1:
+            made[str(name)] = rows[1:] - rows[:-1]
+    return made
+
+
+def _group_notes(groups: Groups, sizes: Any) -> list[str]:
+    notes = []
+    missing = int((groups.codes < 0).sum())
+    if missing:
+        notes.append(f"{missing:,} rows have no {groups.name} and are in no group.")
+    few = [level for level, size in zip(groups.levels, sizes, strict=True) if 0 < size < _FEW]
+    if few:
+        notes.append(f"Fewer than {_FEW} rows in {listing(few)}: normal intervals are then too short.")
+    return notes

@@ -1,0 +1,181 @@
+"""Parameters with a covariance matrix: what fits, group effects, projections and contrasts have in common.
+
+``params, bse, tvalues, pvalues, conf_int(), cov_params(), t_test(), wald_test()`` mean what they mean in statsmodels; the
+reference distribution is the normal.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from formulaic.utils.constraints import LinearConstraints
+from scipy import stats
+from statsmodels.stats.contrast import ContrastResults
+from tabulate import tabulate
+
+from riesz.errors import RieszError
+from riesz.frame import ClusterLabels
+from riesz.inference import joint_critical_value
+from riesz.model import Model
+from riesz.moment import Array
+from riesz.summary import Summary, number
+
+
+class Parameters(ABC):
+    """Named estimates, their joint covariance, and the rows they were made from.
+
+    Attributes
+    ----------
+    model : Model
+        What was asked; ``model.exog_names`` are the parameters.
+    """
+
+    use_t = False
+
+    def __init__(self, model: Model, clusters: ClusterLabels, value: Array, covariance: Array) -> None:
+        self.model = model
+        self._clusters = clusters
+        self._names = model.exog_names
+        self._value, self._covariance = value, covariance
+
+    @abstractmethod
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``."""
+
+    @abstractmethod
+    def variation(self) -> Array:
+        """What the covariance is made of, row by row, shape (n, K): the influence function, averaged over repeats."""
+
+    @property
+    def params(self) -> pd.Series:
+        """Point estimates."""
+        return self._series(self._value, "estimate")
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors."""
+        return self._series(np.sqrt(np.diag(self._covariance)), "std err")
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Z statistics of the hypothesis that a parameter is zero."""
+        return self._series((self.params / self.bse).to_numpy(), "z")
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values from the normal distribution."""
+        return self._series(2 * stats.norm.sf(np.abs(self.tvalues)), "P>|z|")
+
+    def conf_int(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
+        """Confidence intervals of level 1 - alpha, columns 0 and 1.
+
+        Parameters
+        ----------
+        alpha : float
+        joint : bool
+            Intervals that hold for all parameters at once (a sup-t band by the Gaussian multiplier bootstrap, with a fixed
+            seed), instead of for each by itself. Clusters, weights and repeats count as in the standard errors.
+        """
+        if not 0 < alpha < 1:
+            raise RieszError(f"alpha={alpha}: wanted a number between 0 and 1, such as 0.05 for a 95% interval.")
+        critical = joint_critical_value(self._covariance, alpha) if joint else stats.norm.isf(alpha / 2)
+        return pd.DataFrame({0: self.params - critical * self.bse, 1: self.params + critical * self.bse})
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance matrix of the estimates."""
+        return pd.DataFrame(self._covariance, index=self._names, columns=self._names)
+
+    @property
+    def nobs(self) -> int:
+        """Rows used; with frequency weights, the rows they stand for."""
+        return round(float(self.model.weights.frequency.sum()))
+
+    @property
+    def cov_type(self) -> str:
+        """``"robust"`` or ``"cluster"``."""
+        return "cluster" if self._clusters.codes else "robust"
+
+    def t_test(self, r_matrix: Any) -> ContrastResults:
+        """Test linear combinations one by one: ``"ATE = 1"``, ``"ATE - ATT = 0"``, or a matrix as in statsmodels."""
+        r, q = self._restrictions(r_matrix)
+        effect = r @ self._value
+        sd = np.sqrt(np.diag(r @ self._covariance @ r.T))
+        return ContrastResults(effect=effect, statistic=(effect - q) / sd, sd=sd, distribution="norm")
+
+    def wald_test(self, r_matrix: Any) -> ContrastResults:
+        """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, or a matrix."""
+        r, q = self._restrictions(r_matrix)
+        gap = r @ self._value - q
+        covariance = r @ self._covariance @ r.T
+        rank = int(np.linalg.matrix_rank(covariance))
+        statistic = float(gap @ np.linalg.pinv(covariance) @ gap)
+        return ContrastResults(
+            chi2=statistic, df_denom=rank, statistic=statistic, distribution="chi2", distargs=(rank,)
+        )
+
+    @abstractmethod
+    def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
+        """One row a parameter: estimate, standard error, statistic, p-value and interval."""
+
+    def _tidy(self, alpha: float, joint: bool) -> pd.DataFrame:
+        interval = self.conf_int(alpha, joint)
+        return pd.DataFrame(
+            {
+                "term": self._names,
+                "estimate": self.params.to_numpy(),
+                "std_error": self.bse.to_numpy(),
+                "statistic": self.tvalues.to_numpy(),
+                "p_value": self.pvalues.to_numpy(),
+                "conf_low": interval[0].to_numpy(),
+                "conf_high": interval[1].to_numpy(),
+            }
+        )
+
+    def to_markdown(self) -> str:
+        """The estimate table as Markdown."""
+        return str(tabulate(self.tidy(), headers="keys", tablefmt="github", showindex=False, floatfmt=".4g"))
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __repr__(self) -> str:
+        return str(self.summary())
+
+    # below: how it is put together
+
+    def _series(self, values: Array, name: str) -> pd.Series:
+        return pd.Series(np.asarray(values, dtype=float), index=self._names, name=name)
+
+    def _covariance_words(self) -> str:
+        return self._clusters.describe() if self._clusters.codes else "robust"
+
+    def _parameter_table(self, alpha: float) -> pd.DataFrame:
+        interval = self.conf_int(alpha)
+        return pd.DataFrame(
+            {
+                "coef": [number(v) for v in self.params],
+                "std err": [number(v) for v in self.bse],
+                "z": [number(v, 3) for v in self.tvalues],
+                "P>|z|": ["-" if np.isnan(v) else f"{v:.3f}" for v in self.pvalues],
+                f"[{alpha / 2:g}": [number(v) for v in interval[0]],
+                f"{1 - alpha / 2:g}]": [number(v) for v in interval[1]],
+            },
+            index=self._names,
+        )
+
+    def _restrictions(self, r_matrix: Any) -> tuple[Array, Array]:
+        if isinstance(r_matrix, (tuple, str)) or not isinstance(r_matrix, (list, np.ndarray, pd.DataFrame)):
+            spec = r_matrix
+        else:
+            spec = np.atleast_2d(np.asarray(r_matrix, dtype=float))
+        try:
+            made = LinearConstraints.from_spec(spec, variable_names=self._names)
+        except Exception as error:
+            raise RieszError(
+                f"The hypothesis {r_matrix!r} cannot be read ({error}). Write the parameters' names, {', '.join(self._names)} "
+                "(back-ticks around a name with dots or blanks), as in 'ATE = 1', or give a matrix with one column for each."
+            ) from None
+        return np.asarray(made.constraint_matrix, dtype=float), np.asarray(made.constraint_values, dtype=float)

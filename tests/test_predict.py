@@ -1,0 +1,136 @@
+"""Predictions on new rows: against the fit's own numbers, and nothing about them depends on their company."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+
+RICH = "y ~ treat(a) * (scale(x1) + bs(x2, df=5)) + g"
+NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 8, 8),), device="cpu")
+FIXED = riesz.Linear(penalty=0.1, rr_penalty=0.1)
+
+
+def in_sample(fit: riesz.Results) -> pd.DataFrame:
+    """What predict must give on the fit's own rows when there is one fold."""
+    moment = fit.model.blueprint.design.base.moment.apply(fit.predictions.mu)
+    columns = {"mu": fit.predictions.mu.observed}
+    for c, name in enumerate(fit.params.index):
+        rr = fit.predictions.rr.observed[c]
+        columns |= {f"moment_{name}": moment[c], f"rr_{name}": rr, f"pseudo_{name}": moment[c] + rr * fit.resid}
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("learner", [FIXED, NET, riesz.Linear(rr="riesz")], ids=["linear", "network", "riesz"])
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_without_folds_it_is_the_fit_itself(binary_frame: pd.DataFrame, learner: riesz.Linear, repeats: int) -> None:
+    options = {"folds": 1, "learner": learner, "repeats": repeats, "trim": "98%"}
+    fit = riesz.estimate(RICH, binary_frame, [riesz.ATE(), riesz.ATT()], **options)
+    made = fit.predict(binary_frame)
+    expected = in_sample(fit)
+    tolerance = 1e-3 if learner is NET else 1e-9
+    np.testing.assert_allclose(made, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("learner", [FIXED, NET], ids=["linear", "network"])
+def test_rows_do_not_depend_on_their_company(
+    binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame, learner: riesz.Linear
+) -> None:
+    """One row at a time gives what all rows together give: knots, levels and centres are the fit's."""
+    fits = {
+        "a": riesz.ate(RICH, binary_frame, learner=learner, folds=2),
+        "d": riesz.ade("y ~ treat(d) * x1 + cr(d, df=4) + g", continuous_frame, learner=learner, folds=2),
+    }
+    for fit, frame in zip(fits.values(), (binary_frame, continuous_frame), strict=True):
+        whole = fit.predict(frame)
+        for i in (0, 17, 399):
+            one = fit.predict(frame.iloc[[i]])
+            np.testing.assert_allclose(one.iloc[0], whole.iloc[i], rtol=2e-4, atol=2e-4)
+        assert one.index.tolist() == [399]
+
+
+def test_folds_are_averaged(binary_frame: pd.DataFrame) -> None:
+    fit = riesz.ate(RICH, binary_frame, learner=FIXED, folds=3, repeats=2)
+    made = fit.predict(binary_frame)
+    design = fit.model.blueprint.design
+    parts = [one.predict(design) for one in fit._crossfit.fits]
+    np.testing.assert_allclose(made["mu"], np.mean([p.mu.observed for p in parts], axis=0), rtol=1e-10)
+    scales = np.repeat(fit._crossfit.scales[:, 0], 3)
+    rr = np.mean([s * p.rr.observed[0] for s, p in zip(scales, parts, strict=True)], axis=0)
+    np.testing.assert_allclose(made["rr_ATE"], rr, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("estimand", "frame", "formula"),
+    [
+        (riesz.APE("x1 > 0"), "binary", "y ~ treat(a) * x1"),
+        (riesz.Mean([0, 1]), "binary", "y ~ treat(a) * x1"),
+        (riesz.IPE("tanh(x1)"), "continuous", "y ~ treat(d) * x1"),
+        (riesz.Shift([0.1, "0.1 + 0.05 * (x1 > 0)"]), "continuous", "y ~ treat(d) * x1"),
+        (riesz.Mean("where(d > 1, d - 1, d)"), "continuous", "y ~ treat(d) * x1"),
+        (riesz.ATE(), "arms", "y ~ treat(arm, reference='placebo') * x1"),
+        (
+            riesz.CustomMoment(lambda mu, data: mu(data.assign(a=1)) - mu(data.assign(a=0))),
+            "binary",
+            "y ~ treat(a) * x1",
+        ),
+    ],
+    ids=["ape", "mean", "ipe", "shift", "policy", "arms", "custom"],
+)
+@pytest.mark.parametrize("learner", [FIXED, NET], ids=["linear", "network"])
+def test_every_estimand(
+    estimand: object, frame: str, formula: str, learner: riesz.Linear, request: pytest.FixtureRequest
+) -> None:
+    tanh = np.tanh
+    data = request.getfixturevalue(f"{frame}_frame")
+    fit = riesz.estimate(formula, data, estimand, learner=learner, folds=1, context={"tanh": tanh})
+    made, expected = fit.predict(data), in_sample(fit)
+    tolerance = 1e-3 if learner is NET else 1e-9
+    np.testing.assert_allclose(made, expected, rtol=tolerance, atol=tolerance)
+    few = fit.predict(data.iloc[5:8])
+    np.testing.assert_allclose(few, made.iloc[5:8], rtol=5e-4, atol=5e-4)
+
+
+def test_outcome_and_missing_values(binary_frame: pd.DataFrame) -> None:
+    fit = riesz.ate(RICH, binary_frame)
+    whole = fit.predict(binary_frame)
+    blind = fit.predict(binary_frame.drop(columns="y"))
+    assert blind["pseudo_ATE"].isna().all()
+    pd.testing.assert_frame_equal(blind.drop(columns="pseudo_ATE"), whole.drop(columns="pseudo_ATE"))
+    holes = binary_frame.assign(x1=binary_frame["x1"].where(binary_frame.index != 2))
+    holes.loc[3, "y"] = np.nan
+    made = fit.predict(holes.set_index(holes.index + 1000))
+    assert made.index[0] == 1000
+    assert made.loc[1002].isna().all()
+    assert made.loc[1003, ["mu", "rr_ATE"]].notna().all()
+    assert np.isnan(made.loc[1003, "pseudo_ATE"])
+    np.testing.assert_allclose(made.iloc[4:], whole.iloc[4:], rtol=1e-12)
+
+
+def test_unseen_levels_and_other_errors(binary_frame: pd.DataFrame, arms_frame: pd.DataFrame) -> None:
+    fit = riesz.ate(RICH, binary_frame)
+    with pytest.raises(riesz.DataError, match="Column `g` of the new data has the level `z`, which the fit never saw"):
+        fit.predict(binary_frame.assign(g="z"))
+    with pytest.raises(riesz.DataError, match="Column `a` of the new data has the level `2`"):
+        fit.predict(binary_frame.assign(a=2))
+    with pytest.raises(riesz.DataError, match="lack the column `x2`"):
+        fit.predict(binary_frame.drop(columns="x2"))
+    with pytest.raises(riesz.DataError, match="the fit saw numbers"):
+        fit.predict(binary_frame.assign(x1="a"))
+    with pytest.raises(riesz.RieszError, match="new rows have `x2` outside the range"):
+        fit.predict(binary_frame.assign(x2=99.0))
+    arms = riesz.ate("y ~ treat(arm) * x1", arms_frame)
+    with pytest.raises(riesz.DataError, match="`arm` of the new data has the level `none`"):
+        arms.predict(arms_frame.assign(arm="none"))
+    policy = riesz.ape("y ~ treat(a) * x1", binary_frame, policy=(binary_frame["x1"] > 0).to_numpy())
+    with pytest.raises(riesz.EstimandError, match="asked with an array"):
+        policy.predict(binary_frame)
+
+
+def test_transformed_treatment_and_binomial_labels(binary_frame: pd.DataFrame) -> None:
+    data = binary_frame.assign(won=np.where(binary_frame["y"] > 1.5, "yes", "no"), dose=np.exp(binary_frame["x2"]))
+    fit = riesz.ade("won ~ treat(log(dose)) * x1", data, family="binomial", folds=1, learner=FIXED)
+    np.testing.assert_allclose(fit.predict(data), in_sample(fit), rtol=1e-9)
+    assert fit.predict(data)["mu"].between(0, 1).all()
