@@ -180,8 +180,8 @@ def test_it_reads_well() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda fit: fit.sensitivity(cf_y=1.0), "cf_y=1.0: wanted a share"),
-        (lambda fit: fit.sensitivity(cf_d=-0.1), "cf_d=-0.1: wanted a share"),
+        (lambda fit: fit.sensitivity(cf_y=1.5), "cf_y=1.5: wanted a share"),
+        (lambda fit: fit.sensitivity(cf_d=1.0), "cf_d=1.0: wanted a share"),
         (lambda fit: fit.sensitivity(rho=2), "rho=2: wanted a correlation"),
         (lambda fit: fit.sensitivity(level=95), "level=95: wanted a number between 0 and 1"),
         (lambda fit: fit.sensitivity(null={"ATT": 0}), "no value for `ATE`"),

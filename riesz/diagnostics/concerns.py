@@ -20,9 +20,7 @@ ANCHOR_GAP = 0.2  # rr misses h(beta), which is known, by this share
 EFFECTIVE_ROWS = 30  # fewer effective rows are too few for a normal approximation
 TAIL_INDEX = 2.0  # below it the variance of rr is infinite; told when Hill's index is clearly (one-sided 5%) below
 VARIANCE_SHARE = 0.5  # of the variance, on a few rows; when rr and residuals are normal 2% of the rows carry a third
-OUTSIDE = (
-    0.25  # share of rows whose implied propensity is no probability; a linear rr strays on 10% or so even at its best
-)
+OUTSIDE = 0.25  # share of rows whose implied propensity is no probability; a linear rr strays on 10% at its best
 IMBALANCE = 0.25  # standardized: the usual limit for covariates (Rubin 2001),
 IMBALANCE_Z = 5.0  # where sampling noise, over many functions, cannot explain it
 IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by

@@ -244,10 +244,7 @@ class Diagnoses(Core):
     @cached_property
     def _averaged(self) -> Estimate:
         """Influence and variation, averaged over repeats."""
-        several = self._estimates(self.model.estimator)
-        influence = np.mean([one.influence for one in several], axis=0)
-        variation = np.mean([one.variation for one in several], axis=0)
-        return Estimate(self._value, influence, variation)
+        return Estimate(self._value, self.influence.to_numpy(), self.variation())
 
     @cached_property
     def _balance(self) -> pd.DataFrame:

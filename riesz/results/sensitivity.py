@@ -57,9 +57,10 @@ class Sensitivity:
     null: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        for name, value in (("cf_y", self.cf_y), ("cf_d", self.cf_d)):
-            if not 0 <= value < 1:
-                raise RieszError(f"{name}={value!r}: wanted a share, from 0 to below 1, such as 0.03.")
+        if not 0 <= self.cf_y <= 1:
+            raise RieszError(f"cf_y={self.cf_y!r}: wanted a share, from 0 to 1, such as 0.03.")
+        if not 0 <= self.cf_d < 1:
+            raise RieszError(f"cf_d={self.cf_d!r}: wanted a share, from 0 to below 1, such as 0.03.")
         if not -1 <= self.rho <= 1:
             raise RieszError(f"rho={self.rho!r}: wanted a correlation, between -1 and 1; 1 is the worst case.")
         if not 0 < self.level < 1:
