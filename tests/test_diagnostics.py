@@ -80,15 +80,14 @@ def test_leave_one_out_agrees_with_a_refit_to_the_expected_order() -> None:
             frame = draw(n, seed)[0]
             fit = riesz.ate(FORMULA, frame, learner=EXACT, folds=1)
             table = fit.leave_one_out()
-            chosen = np.argsort(-table["change"].abs())[:12]
-            refits = [riesz.ate(FORMULA, frame.drop(index=row), learner=EXACT, folds=1).params["ATE"] for row in chosen]
+            refits = [riesz.ate(FORMULA, frame.drop(index=i), learner=EXACT, folds=1).params["ATE"] for i in range(30)]
             change = np.array(refits) - fit.params["ATE"]
-            gaps.append(np.mean(np.abs(table["change"].iloc[chosen] - change) / np.abs(change)))
+            gaps.append(np.abs(table["change"].iloc[:30] - change).sum() / np.abs(change).sum())
         return float(np.mean(gaps))
 
     small, large = error(100), error(400)
-    assert small < 0.3
-    assert 2.5 < small / large < 6
+    assert small < 0.1
+    assert 3 < small / large < 6
 
 
 def test_the_row_that_was_spoilt_is_found() -> None:
@@ -414,6 +413,16 @@ def test_diagnostics_for_clusters_of_two_kinds_and_labels(binary_frame: pd.DataF
     assert fit.balance()["std_error"].notna().all()
     assert fit.sensitivity_benchmark("x1")["cf_y"].between(0, 1).all()
     assert isinstance(fit.warnings(), list)
+
+
+def test_networks_answer_too() -> None:
+    stages = (riesz.Stage(1e-2, 3, 3),)
+    learner = riesz.MADNet(width=8, depth=1, head_width=4, head_depth=1, stages=stages, batch_size=64)
+    fit = riesz.ate("y ~ treat(a) + x1 + x2", draw(200, seed=16)[0], learner=learner, folds=2)
+    assert fit.sensitivity_benchmark("x1").notna().all(axis=None)
+    assert fit.balance()["std_error"].gt(0).all()
+    assert fit.stability()["violation"].notna().all()
+    assert fit.overlap().summary.shape == (2, 6)
 
 
 def test_every_diagnostic_works_without_a_standard_error(binary_frame: pd.DataFrame) -> None:
