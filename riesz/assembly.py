@@ -100,6 +100,7 @@ def build(
         family=family,
         bounds=bounds,
         interacted=columns.interact(treatment.name),
+        reads=columns.reads,
     )
     return Blueprint(Design(base, slice(None)), components, treatment, data)
 

@@ -34,6 +34,8 @@ class Columns:
     ----------
     matrix : ndarray, shape (n, p)
     names : tuple of str, length p
+    reads : tuple of frozenset of str, length p
+        The variables that each column is made from.
     """
 
     def __init__(self, rhs: Any, data: pd.DataFrame, context: Mapping[str, Any]) -> None:
@@ -52,6 +54,8 @@ class Columns:
         self.matrix: Array = np.ascontiguousarray(fitted, dtype=float)
         self._reads = {term: term_columns(term, list(data.columns)) for term in self._spec.terms}
         self.used = frozenset().union(*self._reads.values())
+        own = {index: term for term in self._spec.terms for index in self._spec.term_indices[term]}
+        self.reads = tuple(frozenset(self._reads[own[index]]) for index in range(len(self.names)))
         bad = ~np.isfinite(self.matrix).all(axis=0)
         if bad.any():
             names = np.asarray(self.names)[bad]

@@ -79,6 +79,7 @@ class CrossFit:
         Which split predicted each row.
     fits : tuple of Fit
         One for each split, repeat by repeat.
+    splits : tuple of sequence of Split, one a repeat
     """
 
     predictions: tuple[Predictions, ...]
@@ -87,6 +88,7 @@ class CrossFit:
     caps: Array
     folds: Labels
     fits: tuple[Fit, ...]
+    splits: tuple[Sequence[Split], ...]
 
 
 def make_splits(labels: Sequence[Labels]) -> list[Split]:
@@ -198,7 +200,8 @@ def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> Cross
         for number, test in enumerate(tests):
             folds[repeat, test] = number
     made = tuple(predictions)
-    return CrossFit(made, made, np.stack(factors), np.full((len(made), len(factors[0])), np.inf), folds, tuple(fits))
+    uncapped = np.full((len(made), len(factors[0])), np.inf)
+    return CrossFit(made, made, np.stack(factors), uncapped, folds, tuple(fits), tuple(problem.splits))
 
 
 def trimmed(crossfit: CrossFit, caps: Array) -> CrossFit:

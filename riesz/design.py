@@ -7,7 +7,7 @@ row numbers into one shared base; ``take`` copies nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,6 +50,8 @@ class Base:
         Known limits of the outcome.
     interacted : bool
         Whether the formula lets the treatment's effect vary with a covariate.
+    reads : tuple of frozenset of str, length p
+        The variables that each column of z is made from.
     """
 
     y: Array
@@ -66,6 +68,7 @@ class Base:
     family: str
     bounds: tuple[float, float] | None
     interacted: bool
+    reads: tuple[frozenset[str], ...]
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,34 @@ class Design:
     def take(self, rows: npt.NDArray[np.intp]) -> Design:
         """The design of some of the full sample's rows."""
         return replace(self, rows=rows)
+
+    def without(self, variables: Set[str]) -> Design:
+        """The same rows and moment, without the columns of z that are made from some variables."""
+        base = self.base
+        kept = np.array([j for j, reads in enumerate(base.reads) if not reads & variables], dtype=np.intp)
+        place = np.full(len(base.reads), -1)
+        place[kept] = np.arange(len(kept))
+        points = []
+        for point in base.moment.points:
+            own = place[point.columns] >= 0
+            points.append(
+                replace(
+                    point,
+                    columns=place[point.columns[own]],
+                    values=point.values[:, own],
+                    tangents=None if point.tangents is None else point.tangents[:, own],
+                )
+            )
+        covariates = place[base.covariates]
+        smaller = replace(
+            base,
+            z=np.ascontiguousarray(base.z[:, kept]),
+            names=tuple(base.names[j] for j in kept),
+            moment=replace(base.moment, points=tuple(points)),
+            covariates=covariates[covariates >= 0],
+            reads=tuple(base.reads[j] for j in kept),
+        )
+        return replace(self, base=smaller)
 
     @property
     def y(self) -> Array:

@@ -125,6 +125,7 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         family=design.base.family,
         bounds=design.base.bounds,
         interacted=design.base.interacted,
+        reads=design.base.reads,
     )
     return NewRows(base, complete, y, table.index(np.arange(table.rows)))
 

@@ -30,10 +30,13 @@ class ClusterLabels:
     names : tuple of str
     codes : tuple of ndarray of int, each of shape (n,)
         Cluster of each row, coded 0, 1, ... in the order of the labels.
+    labels : tuple of pandas.Index
+        What the user calls the clusters, in the order of their codes.
     """
 
     names: tuple[str, ...]
     codes: tuple[npt.NDArray[np.intp], ...]
+    labels: tuple[pd.Index, ...]
 
     def describe(self) -> str:
         """A short text for the summary."""
@@ -136,7 +139,7 @@ class Table:
     def clusters(self, spec: Any, kept: npt.NDArray[np.intp]) -> ClusterLabels:
         """Read a ``cluster=`` argument on the rows in use: None, a column's name, two of them, or arrays."""
         columns = self.cluster_columns(spec)
-        codes = []
+        codes, labels = [], []
         for name, column in columns.items():
             used = column.iloc[kept]
             if used.isna().any():
@@ -144,15 +147,16 @@ class Table:
                     f"cluster `{name}` is missing on {int(used.isna().sum())} rows in use; give every row a cluster."
                 )
             try:
-                made = np.asarray(pd.factorize(used, sort=True)[0], dtype=np.intp)
+                made, levels = pd.factorize(used, sort=True)
             except TypeError:
                 raise DataError(
                     f"cluster `{name}` holds {used.dtype} values that are no labels; wanted text or numbers."
                 ) from None
             if made.max() == 0:
                 raise DataError(f"cluster `{name}` has a single value; clustered errors want at least two clusters.")
-            codes.append(made)
-        return ClusterLabels(tuple(columns), tuple(codes))
+            codes.append(np.asarray(made, dtype=np.intp))
+            labels.append(pd.Index(levels, name=name))
+        return ClusterLabels(tuple(columns), tuple(codes), tuple(labels))
 
     def cluster_columns(self, spec: Any) -> dict[str, pd.Series]:
         """The labels of a ``cluster=`` argument on every row of the table, by name."""

@@ -42,6 +42,8 @@ class Model:
     weights : Weights
     weighting : str
         How rows are weighted, in words.
+    seed : int
+        What folds and fits were drawn from.
     trimming : Trimming or None
     """
 
@@ -58,6 +60,7 @@ class Model:
     target: str
     weights: Weights
     weighting: str
+    seed: int
     trimming: Trimming | None
 
     @property

@@ -159,6 +159,7 @@ def prepare(
         target=settings.target,
         weights=weighting,
         weighting=", ".join(word for name, word in words.items() if name in extras),
+        seed=settings.seed,
         trimming=settings.trimming,
     )
     return Prepared(model, clusters, Problem(blueprint.design, splits, settings.seed))

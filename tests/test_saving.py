@@ -37,8 +37,28 @@ def assert_same(fit: riesz.Results, again: riesz.Results) -> None:
         pd.testing.assert_series_equal(getattr(fit, name), getattr(again, name), check_index_type=False)
     for name in ("estimates", "riesz_representer", "influence", "history", "trimming"):
         pd.testing.assert_frame_equal(getattr(fit, name), getattr(again, name), check_index_type=False)
-    for name in ("tidy", "glance", "augment", "diagnostics", "details", "cov_params", "conf_int"):
+    for name in (
+        "tidy",
+        "glance",
+        "augment",
+        "diagnostics",
+        "details",
+        "cov_params",
+        "conf_int",
+        "balance",
+        "stability",
+    ):
         pd.testing.assert_frame_equal(getattr(fit, name)(), getattr(again, name)(), check_index_type=False)
+    parameter = fit.params.index[0]
+    for name in ("leave_one_out", "influence_quantiles"):
+        pd.testing.assert_frame_equal(
+            getattr(fit, name)(parameter), getattr(again, name)(parameter), check_index_type=False
+        )
+    pd.testing.assert_frame_equal(
+        fit.influential(5, parameter), again.influential(5, parameter), check_index_type=False
+    )
+    assert fit.warnings() == again.warnings()
+    pd.testing.assert_frame_equal(fit.sensitivity().table, again.sensitivity().table)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +83,8 @@ def test_a_reloaded_fit_is_the_same(
     pd.testing.assert_frame_equal(fit.by("g").tidy(), again.by("g").tidy())
     pd.testing.assert_frame_equal(fit.blp("~ x1").tidy(), again.blp("~ x1").tidy())
     pd.testing.assert_frame_equal(fit.predict(data.head(20)), again.predict(data.head(20)))
+    pd.testing.assert_frame_equal(fit.sensitivity_benchmark("x1"), again.sensitivity_benchmark("x1"))
+    pd.testing.assert_frame_equal(fit.overlap().rows, again.overlap().rows, check_index_type=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the folds cut these clusters
         pd.testing.assert_frame_equal(again.with_cov("village").tidy(), fit.with_cov("village").tidy())

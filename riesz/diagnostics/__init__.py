@@ -1,4 +1,4 @@
-"""Checks of a fit: each a function of predictions and design that returns a frame."""
+"""Checks of a fit: functions of predictions, design and influence that return frames, and the words for what they find."""
 
 from riesz.diagnostics.weights import representer_health
 

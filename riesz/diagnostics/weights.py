@@ -1,15 +1,25 @@
-r"""Is the Riesz representer healthy? Its largest weight, its effective sample size, and an inner product known in advance.
+r"""Is the Riesz representer healthy? Its heaviest rows, its effective sample size, its tail, and numbers known in advance.
 
-The Riesz representer satisfies :math:`E[\alpha \beta] = h(\beta)` for the anchor; the sample analogue of both sides is shown.
+Symbols: rr :math:`\alpha`, anchor :math:`\beta`, moment m with :math:`h(f) = E[m(f)]`. The Riesz representer satisfies
+:math:`E[\alpha \beta] = h(\beta)` and :math:`E[\alpha^2] = h(\alpha)`; the sample analogues of both sides are shown. A row's
+weight is its sampling weight times :math:`|\alpha|`; a row of frequency f counts as f rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from riesz.design import Design
+from riesz.moment import Array
 from riesz.predictions import Predictions
+
+FEW = 10  # a few rows are at most so many,
+FEW_SHARE = 0.02  # and at most this share of all
+MUCH = 0.2  # of the weight, for a few rows; a normally distributed rr puts about 6% on 2% of the rows
 
 
 def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame:
@@ -19,16 +29,106 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
     -------
     pandas.DataFrame
         ``largest_rr`` largest absolute value; ``effective_n`` Kish's effective sample size of the weights
-        :math:`w |\alpha|`; ``rr_anchor`` :math:`E_n[\alpha \beta]`; ``anchor_moment`` :math:`h_n(\beta)`, which it
-        should equal.
+        :math:`w |\alpha|`; ``heavy_rows`` carry the share ``heavy_share`` of all weight: as many of the heaviest as reach 20%, but
+        at most ten (2% of a small sample); ``tail_index`` Hill's index of the largest weights (below 2 the variance is
+        infinite); ``rr_anchor`` :math:`E_n[\alpha \beta]`; ``anchor_moment`` :math:`h_n(\beta)`, which it should equal;
+        ``rr_length`` :math:`E_n[\alpha^2]`; ``rr_moment`` :math:`h_n(\alpha)`, which it should equal (and does by construction
+        where rr was rescaled); ``riesz_loss`` :math:`E_n[\alpha^2 - 2 m(\alpha)]`, on rows that rr was not learned from: smaller
+        is better.
     """
-    rr = predictions.rr.observed
-    pull = design.weights * np.abs(rr)
+    rr, frequency = predictions.rr.observed, design.base.frequency[design.rows]
+    pull = design.weights / frequency * np.abs(rr)
+    heavy = [concentration(one, frequency, MUCH) for one in pull]
+    length, moment = design.mean(rr**2), design.mean(design.base.moment.apply(predictions.rr))
     return pd.DataFrame(
         {
             "largest_rr": np.abs(rr).max(axis=1),
-            "effective_n": pull.sum(axis=1) ** 2 / (pull**2 / design.base.frequency[design.rows]).sum(axis=1),
+            "effective_n": (pull @ frequency) ** 2 / (pull**2 @ frequency),
+            "heavy_rows": [rows for rows, _ in heavy],
+            "heavy_share": [share for _, share in heavy],
+            "tail_index": [tail_index(one, frequency) for one in pull],
             "rr_anchor": design.mean(rr * design.base.anchor.observed),
             "anchor_moment": design.mean(design.base.moment.apply(design.base.anchor)),
+            "rr_length": length,
+            "rr_moment": moment,
+            "riesz_loss": length - 2 * moment,
         }
     )
+
+
+def concentration(pull: Array, frequency: Array, much: float) -> tuple[int, float]:
+    """How few rows carry how much: as many of the heaviest as reach the share ``much`` of all, but at most a few."""
+    few = int(min(FEW, np.ceil(FEW_SHARE * frequency.sum())))
+    order = np.argsort(-pull, kind="stable")[:few]
+    ranked = np.repeat(pull[order], np.minimum(frequency[order], few).astype(int))[:few]
+    shares = np.cumsum(ranked) / (pull @ frequency)
+    rows = min(int(np.searchsorted(shares, much)), len(shares) - 1)
+    return rows + 1, float(shares[rows])
+
+
+def tail_index(pull: Array, frequency: Array) -> float:
+    r"""Hill's estimate of the tail index, from the largest :math:`\sqrt n` weights; infinite when they are all equal.
+
+    .. math:: \hat a = k \Big/ \sum_{i \le k} \log (x_{(i)} / x_{(k + 1)})
+
+    Missing with fewer than 50 rows.
+    """
+    count = float(frequency.sum())
+    k = int(np.sqrt(count))
+    if count < 50:
+        return np.nan
+    order = np.argsort(-pull, kind="stable")
+    reached = np.cumsum(frequency[order])
+    edge = pull[order[np.searchsorted(reached, k + 1)]]
+    if edge <= 0:
+        return np.nan
+    counted = np.diff(np.minimum(reached, k), prepend=0.0)  # how often each row is among the k largest
+    excess = float(counted @ np.log(np.maximum(pull[order], edge) / edge))
+    return k / excess if excess > 0 else np.inf
+
+
+def representer_by_fold(
+    predictions: Sequence[Predictions],
+    scales: Array,
+    design: Design,
+    folds: npt.NDArray[np.intp],
+    names: Sequence[str],
+) -> pd.DataFrame:
+    r"""The Riesz loss and the constraint on the rows that each fold held out.
+
+    A moment-constrained learner gives :math:`r = \beta - \beta_\perp` with :math:`h(\beta_\perp) = 0` on its training rows, and
+    rr is r times a scale. The violation on the rows k is :math:`h_k(\beta_\perp) / h_k(\beta)`; for a closed form it includes what
+    projecting the anchor on the formula's columns loses. An rr that was learned with its scale has
+    :math:`\beta_\perp = \beta - \alpha\, h_n(\beta) / E_n[\alpha^2]`, the scale that the identities of the true one imply.
+
+    Parameters
+    ----------
+    predictions : sequence of Predictions, one a repeat
+    scales : ndarray, shape (repeats, K)
+        What a scale-free r was multiplied by.
+    design : Design
+        The full sample.
+    folds : ndarray of int, shape (repeats, n)
+    names : sequence of str, length K
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``parameter, repeat, fold, riesz_loss, violation``; fold ``"all"`` is the whole repeat.
+    """
+    moment, lines = design.base.moment, []
+    anchor = moment.apply(design.base.anchor)
+    for repeat, (one, factor, labels) in enumerate(zip(predictions, scales, folds, strict=True), start=1):
+        square, own = one.rr.observed**2, moment.apply(one.rr)
+        scale = factor if one.scale_free else design.mean(square) / design.mean(anchor)
+        parts = [
+            ("all", np.arange(len(labels))),
+            *((int(k) + 1, np.flatnonzero(labels == k)) for k in np.unique(labels)),
+        ]
+        for fold, rows in parts:
+            held = design.take(rows)
+            loss = held.mean(square[:, rows] - 2 * own[:, rows])
+            known = held.mean(anchor[:, rows])
+            violation = 1 - held.mean(own[:, rows]) / scale / np.where(known == 0, np.nan, known)
+            lines += [(name, repeat, fold, loss[c], violation[c]) for c, name in enumerate(names)]
+    return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "riesz_loss", "violation"])

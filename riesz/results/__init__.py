@@ -1,10 +1,11 @@
 """The results of a fit, in the words that statsmodels' users know.
 
-``parameters`` holds what everything with a covariance matrix has; ``core`` the estimates of a fit; ``tables`` what is
-printed; ``heterogeneity`` effects in groups; ``forecast`` new rows; ``storing`` files.
-:class:`Results` puts the parts together.
+``parameters`` holds what everything with a covariance matrix has; ``core`` the estimates of a fit; ``diagnoses`` what it says
+about itself; ``confounding`` what an unmeasured confounder could do; ``tables`` what is printed; ``heterogeneity`` effects in
+groups; ``forecast`` new rows; ``storing`` files. :class:`Results` puts the parts together.
 """
 
+from riesz.results.confounding import Confounding
 from riesz.results.effects import Effects
 from riesz.results.forecast import Forecast
 from riesz.results.heterogeneity import Heterogeneity
@@ -12,7 +13,7 @@ from riesz.results.storing import Storing
 from riesz.results.tables import Tables
 
 
-class Results(Tables, Heterogeneity, Forecast, Storing):
+class Results(Tables, Confounding, Heterogeneity, Forecast, Storing):
     """Estimates with standard errors, and everything needed to question them.
 
     Made by :func:`riesz.ate` and the other verbs.

@@ -12,7 +12,6 @@ from scipy import stats
 
 from riesz.crossfitting import CrossFit, warn_of_cut_clusters
 from riesz.design import Design
-from riesz.diagnostics import representer_health
 from riesz.errors import RieszError
 from riesz.estimators import DEBIASED, ESTIMATORS
 from riesz.frame import ClusterLabels
@@ -76,10 +75,6 @@ class Core(Parameters):
     def variation(self) -> Array:
         """What the covariance is made of, row by row, shape (n, K), averaged over repeats."""
         return np.asarray(np.mean([e.variation for e in self._estimates(self.model.estimator)], axis=0))
-
-    def diagnostics(self) -> pd.DataFrame:
-        """Health of the Riesz representer, one row a parameter."""
-        return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
 
     @cached_property
     def trimming(self) -> pd.DataFrame:

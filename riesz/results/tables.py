@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from riesz.estimators import DEBIASED, ESTIMATORS
-from riesz.results.core import Core
+from riesz.results.diagnoses import Diagnoses
 from riesz.summary import Summary, number
 
 ESTIMATOR_WORDS = {
@@ -18,7 +18,7 @@ ESTIMATOR_WORDS = {
 }
 
 
-class Tables(Core):
+class Tables(Diagnoses):
     """The summary, and the fit as data frames."""
 
     def summary(self, alpha: float = 0.05) -> Summary:
@@ -127,16 +127,7 @@ class Tables(Core):
             f"{number(row['untrimmed'])} to {number(row['estimate'])}."
             for name, row in self.trimming.iterrows()
         ]
-        health = self.diagnostics()
-        gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
-        if gap.max() > 0.1:
-            remarks.append(
-                f"The Riesz representer of {gap.idxmax()} misses a value it should have by {gap.max():.0%}: overlap is weak or the "
-                "formula too rich for these rows. Distrust estimate and error."
-            )
-        few = [int(codes.max()) + 1 for codes in self._clusters.codes if codes.max() + 1 < 20]
-        if few:
-            remarks.append(f"Only {min(few)} clusters: normal intervals are then too short.")
+        remarks += self.warnings()
         remarks += self.model.learner.remarks(self._design)
         if self._folds == 1:
             remarks.append("No sample splitting (folds=1): standard errors assume that the learner does not overfit.")

@@ -24,7 +24,6 @@ TYPES = {
     "Moment": "riesz.moment",
     "Points": "riesz.moment",
     "Predictions": "riesz.predictions",
-    "ClusterLabels": "riesz.frame",
     "Weights": "riesz.inference",
     "Treatment": "riesz.estimands.treatment",
     "Trimming": "riesz.trimming",
@@ -87,6 +86,8 @@ class Writer:
             return {"array": self.array(value)}
         if isinstance(value, (tuple, list)):
             return {type(value).__name__: [self.write(item) for item in value]}
+        if isinstance(value, frozenset) and all(isinstance(item, str) for item in value):
+            return {"set": sorted(value)}
         if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
             return {"dict": {key: self.write(item) for key, item in value.items()}}
         name = type(value).__name__
@@ -114,6 +115,8 @@ class Reader:
                 return tuple(self.read(item) for item in items)
             case {"list": list(items)}:
                 return [self.read(item) for item in items]
+            case {"set": list(items)} if all(isinstance(item, str) for item in items):
+                return frozenset(items)
             case {"dict": dict(items)}:
                 return {key: self.read(item) for key, item in items.items()}
             case {"type": str(name), "fields": dict(items)} if name in TYPES:

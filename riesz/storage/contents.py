@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riesz.crossfitting import CrossFit, trimmed
+from riesz.crossfitting import CrossFit, Split, trimmed
 from riesz.design import Blueprint, Design
 from riesz.errors import DataError, EstimandError, RieszError
 from riesz.estimands import Component
@@ -24,8 +24,8 @@ from riesz.learners import Fit, Learner
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.storage.archive import damaged, read_archive, write_archive
-from riesz.storage.coding import Reader, UnstorableError, Writer
-from riesz.storage.frames import read_frame, write_frame
+from riesz.storage.coding import AnyArray, Reader, UnstorableError, Writer
+from riesz.storage.frames import read_frame, read_index, write_frame, write_index
 from riesz.storage.remembered import RememberedFit, RememberedLearner
 
 
@@ -61,6 +61,7 @@ def write_fit(path: str | os.PathLike[str], contents: Contents) -> None:
         "components": [[c.name, c.symbol, c.words] for c in model.blueprint.components],
         "learner": _write_learner(model.learner, model.blueprint.design, writer),
         "fits": [_write_one(fit, writer) for fit in crossfit.fits],
+        "clusters": _write_clusters(contents.clusters, writer),
         "parts": writer.write(
             {
                 "base": base,
@@ -72,12 +73,13 @@ def write_fit(path: str | os.PathLike[str], contents: Contents) -> None:
                 "target": model.target,
                 "weights": model.weights,
                 "weighting": model.weighting,
+                "seed": model.seed,
                 "trimming": model.trimming,
                 "predictions": crossfit.untrimmed,
                 "scales": crossfit.scales,
                 "caps": crossfit.caps,
                 "folds": crossfit.folds,
-                "clusters": contents.clusters,
+                "trained": _trained(crossfit),
                 "params": contents.params,
                 "covariance": contents.covariance,
             }
@@ -103,7 +105,8 @@ def _put_together(document: Any, reader: Reader) -> Contents:
     components = tuple(
         Component(name, _forgotten, None, symbol, words) for name, symbol, words in document["components"]
     )
-    _check_shapes(parts, len(names))
+    clusters = _read_clusters(document["clusters"], reader)
+    _check_shapes(parts, clusters, len(names))
     blueprint = Blueprint(Design(base, slice(None)), components, treatment, read_frame(document["data"], reader))
     model = Model(
         recipe=_read_recipe(document["recipe"], reader),
@@ -119,15 +122,17 @@ def _put_together(document: Any, reader: Reader) -> Contents:
         target=parts["target"],
         weights=parts["weights"],
         weighting=parts["weighting"],
+        seed=parts["seed"],
         trimming=parts["trimming"],
     )
     fits = _read_fits([reader.read(one) for one in document["fits"]], base)
-    predictions, caps = parts["predictions"], parts["caps"]
-    whole = CrossFit(predictions, predictions, parts["scales"], np.full_like(caps, np.inf), parts["folds"], fits)
-    return Contents(model, trimmed(whole, caps), parts["clusters"], parts["params"], parts["covariance"])
+    predictions, caps, uncapped = parts["predictions"], parts["caps"], np.full_like(parts["caps"], np.inf)
+    splits = _splits(parts["folds"], parts["trained"])
+    whole = CrossFit(predictions, predictions, parts["scales"], uncapped, parts["folds"], fits, splits)
+    return Contents(model, trimmed(whole, caps), clusters, parts["params"], parts["covariance"])
 
 
-def _check_shapes(parts: Any, components: int) -> None:
+def _check_shapes(parts: Any, clusters: ClusterLabels, components: int) -> None:
     n, repeats = len(parts["base"].y), len(parts["predictions"])
     right = (
         parts["kept"].shape == (n,)
@@ -135,10 +140,43 @@ def _check_shapes(parts: Any, components: int) -> None:
         and parts["caps"].shape == parts["scales"].shape == (repeats, components)
         and all(p.mu.observed.shape == (n,) for p in parts["predictions"])
         and all(p.rr.observed.shape == (components, n) for p in parts["predictions"])
-        and all(codes.shape == (n,) for codes in parts["clusters"].codes)
+        and all(codes.shape == (n,) for codes in clusters.codes)
+        and len(parts["trained"]) == repeats
+        and all(masks.shape[1:] == (n,) and masks.dtype == bool for masks in parts["trained"])
     )
     if not right:
         raise ValueError("arrays of different lengths")
+
+
+def _trained(crossfit: CrossFit) -> tuple[AnyArray, ...]:
+    """For each repeat the rows that its splits were trained on, shape (splits, n); those they predict are the folds."""
+    masks = [np.zeros((len(splits), crossfit.folds.shape[1]), dtype=bool) for splits in crossfit.splits]
+    for mask, splits in zip(masks, crossfit.splits, strict=True):
+        for row, split in zip(mask, splits, strict=True):
+            row[split.train] = True
+    return tuple(masks)
+
+
+def _splits(folds: AnyArray, trained: Sequence[AnyArray]) -> tuple[list[Split], ...]:
+    return tuple(
+        [Split(np.flatnonzero(mask), np.flatnonzero(labels == number)) for number, mask in enumerate(masks)]
+        for labels, masks in zip(folds, trained, strict=True)
+    )
+
+
+def _write_clusters(clusters: ClusterLabels, writer: Writer) -> Any:
+    return [
+        {"name": name, "codes": writer.array(codes), "count": len(labels), "labels": write_index(labels, writer)}
+        for name, codes, labels in zip(clusters.names, clusters.codes, clusters.labels, strict=True)
+    ]
+
+
+def _read_clusters(stored: Any, reader: Reader) -> ClusterLabels:
+    return ClusterLabels(
+        tuple(one["name"] for one in stored),
+        tuple(reader.read({"array": one["codes"]}) for one in stored),
+        tuple(read_index(one["labels"], reader, one["count"]) for one in stored),
+    )
 
 
 def _forgotten(mu: Any, data: pd.DataFrame) -> Any:

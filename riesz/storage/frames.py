@@ -23,7 +23,7 @@ def write_frame(frame: pd.DataFrame, writer: Writer) -> dict[str, Any]:
             columns.append([name, _write_column(frame[name].reset_index(drop=True), writer)])
         except UnstorableError:
             lost.append(name)
-    return {"rows": len(frame), "columns": columns, "index": _write_index(frame.index, writer), "lost": lost}
+    return {"rows": len(frame), "columns": columns, "index": write_index(frame.index, writer), "lost": lost}
 
 
 def read_frame(stored: Any, reader: Reader) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def read_frame(stored: Any, reader: Reader) -> pd.DataFrame:
     frame = pd.DataFrame(made, index=range(stored["rows"]))
     if any(len(column) != stored["rows"] for column in made.values()):
         raise ValueError("columns of different lengths")
-    return frame.set_axis(_read_index(stored["index"], reader, stored["rows"]), axis=0)
+    return frame.set_axis(read_index(stored["index"], reader, stored["rows"]), axis=0)
 
 
 def _write_column(column: pd.Series, writer: Writer) -> dict[str, Any]:
@@ -95,7 +95,8 @@ def _read_column(spec: Any, reader: Reader) -> pd.Series:
     raise ValueError(f"unknown column {str(spec)[:60]}")
 
 
-def _write_index(index: pd.Index, writer: Writer) -> dict[str, Any]:
+def write_index(index: pd.Index, writer: Writer) -> dict[str, Any]:
+    """Row labels as JSON; those that cannot be stored become numbers."""
     if isinstance(index, pd.RangeIndex):
         return {"kind": "range", "range": [index.start, index.stop, index.step]}
     try:
@@ -105,7 +106,8 @@ def _write_index(index: pd.Index, writer: Writer) -> dict[str, Any]:
     return {"kind": "labels", "levels": levels, "names": [None if name is None else str(name) for name in index.names]}
 
 
-def _read_index(spec: Any, reader: Reader, rows: int) -> pd.Index:
+def read_index(spec: Any, reader: Reader, rows: int) -> pd.Index:
+    """The row labels back."""
     if spec["kind"] == "range":
         made: pd.Index = pd.RangeIndex(*spec["range"])
     else:

@@ -1,0 +1,136 @@
+"""What a careful reader would worry about, in plain words.
+
+Each rule looks at one table and says nothing when all is well. The thresholds stand here with their reasons; those that
+sampling noise could pass are set so that a clean design is rarely flagged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from riesz.diagnostics.influence import Codes, heterogeneity, variance_parts
+from riesz.diagnostics.weights import MUCH, concentration
+from riesz.inference import Weights
+from riesz.moment import Array
+
+ANCHOR_GAP = 0.2  # rr misses h(beta), which is known, by this share
+EFFECTIVE_ROWS = 30  # fewer effective rows are too few for a normal approximation
+TAIL_INDEX = 2.0  # below it the variance of rr is infinite; told when Hill's index is clearly (one-sided 5%) below
+VARIANCE_SHARE = 0.5  # of the variance, on a few rows; when rr and residuals are normal 2% of the rows carry a third
+OUTSIDE = 0.25  # share of rows whose implied propensity is no probability; a linear rr strays on 10% at its best
+IMBALANCE = 0.25  # standardized: the usual limit for covariates (Rubin 2001),
+IMBALANCE_Z = 5.0  # where sampling noise, over many functions, cannot explain it
+IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by
+FOLDS_P = 1e-3  # p-value of the same estimate in all folds
+REPEATS_SPREAD = 0.5  # standard deviation over repeats, in standard errors
+CLUSTERS = 20  # fewer are too few for normal intervals
+
+
+def about_representer(health: pd.DataFrame, rows: float) -> list[str]:
+    """What the table of :func:`~riesz.diagnostics.weights.representer_health` shows, for so many rows."""
+    found = []
+    gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
+    if gap.max() > ANCHOR_GAP:
+        found.append(
+            f"The Riesz representer of {gap.idxmax()} misses a value it should have by {gap.max():.0%}: rr and anchor disagree. "
+            "Overlap is weak or the formula too rich for these rows; distrust estimate and error."
+        )
+    heavy = health.loc[health["heavy_share"].idxmax()]
+    if heavy["heavy_share"] >= MUCH:
+        found.append(
+            f"{_count(heavy['heavy_rows'], 'row carries', 'rows carry')} {heavy['heavy_share']:.0%} of the weight of {heavy.name}: "
+            "the estimate rests on them (fit.influential() shows them)."
+        )
+    thin = health.loc[health["effective_n"].idxmin()]
+    if thin["effective_n"] < EFFECTIVE_ROWS:
+        found.append(
+            f"The weights of {thin.name} leave an effective sample of {thin['effective_n']:.0f} of {rows:,.0f} rows, too few for a "
+            "normal interval."
+        )
+    limit = health["tail_index"] * (1 + 1.645 / np.sqrt(np.floor(np.sqrt(rows))))
+    if limit.min() < TAIL_INDEX:
+        found.append(
+            f"The largest weights of {limit.idxmin()} have a heavy tail (index {health.loc[limit.idxmin(), 'tail_index']:.1f}, "
+            f"wanted {TAIL_INDEX:g} or more): its variance may be infinite."
+        )
+    return found
+
+
+def about_overlap(summary: pd.DataFrame) -> list[str]:
+    """What :class:`~riesz.diagnostics.overlap.Overlap` shows in short."""
+    shares = (summary["share_outside"] * summary["rows"]).groupby(level=0).sum() / summary["rows"].groupby(
+        level=0
+    ).sum()
+    if not (shares > OUTSIDE).any():
+        return []
+    return [
+        f"rr implies a propensity outside [0, 1] on {shares.max():.0%} of the rows that tell one ({shares.idxmax()}): it is no "
+        "inverse probability there. See fit.overlap()."
+    ]
+
+
+def about_balance(table: pd.DataFrame) -> list[str]:
+    """What the table of :func:`~riesz.diagnostics.balance.balance_table` shows."""
+    found = []
+    bias = table["implied_bias"].abs()
+    if bias.max() > IMPLIED_BIAS:
+        name, function = bias.idxmax()
+        found.append(
+            f"mu and rr both miss {function}: correcting mu for it would move {name} by {bias.max():.2g} standard errors. See "
+            "fit.balance()."
+        )
+    # an rr that cannot balance interactions harms only where mu misses them too; the anchor has a rule of its own
+    judged = table[~table["kind"].isin(["anchor", "interaction"])]
+    clear = judged[(judged["z"].abs() > IMBALANCE_Z) & (judged["standardized"].abs() > IMBALANCE)]
+    if len(clear):
+        name, function = clear["standardized"].abs().idxmax()
+        others = f" (and {len(clear) - 1} others)" if len(clear) > 1 else ""
+        found.append(
+            f"rr does not balance {function}{others} for {name}: a standardized imbalance of "
+            f"{clear['standardized'].abs().max():.2f}, more than chance. See fit.balance()."
+        )
+    return found
+
+
+def about_influence(variation: Array, weights: Weights, codes: Codes | None, names: Sequence[str]) -> list[str]:
+    """Whether the variance rests on a few rows or clusters; ``variation`` has shape (n, K)."""
+    found = []
+    for name, column in zip(names, variation.T, strict=True):
+        parts = variance_parts(column, weights, codes)
+        count = weights.frequency if codes is None else np.ones(len(parts))
+        rows, share = concentration(parts / count, count, VARIANCE_SHARE)
+        if share >= VARIANCE_SHARE:
+            what = ("row makes", "rows make") if codes is None else ("cluster makes", "clusters make")
+            found.append(f"{_count(rows, *what)} {share:.0%} of the variance of {name}: fit.influential() shows them.")
+    return found
+
+
+def about_stability(table: pd.DataFrame, errors: pd.Series) -> list[str]:
+    """What the table of :func:`~riesz.diagnostics.influence.by_fold` shows."""
+    found = []
+    p = heterogeneity(table)
+    if p < FOLDS_P:
+        found.append(
+            f"The folds disagree about the estimate more than chance allows (p = {p:.1g}): rows are ordered or clustered, or the "
+            "learner is unstable. See fit.stability()."
+        )
+    spread = table[table["fold"] == "all"].groupby("parameter")["estimate"].std() / errors
+    if spread.max() > REPEATS_SPREAD:
+        found.append(
+            f"{spread.idxmax()} depends on how the folds fall: its standard deviation over repeats is {spread.max():.2g} standard "
+            "errors. Use more repeats or a steadier learner."
+        )
+    return found
+
+
+def about_clusters(codes: Sequence[Codes]) -> list[str]:
+    """Whether there are enough clusters."""
+    fewest = min((int(one.max()) + 1 for one in codes), default=CLUSTERS)
+    return [f"Only {fewest} clusters: normal intervals are then too short."] if fewest < CLUSTERS else []
+
+
+def _count(number: float, one: str, several: str) -> str:
+    return f"{number:.0f} {one if number == 1 else several}"

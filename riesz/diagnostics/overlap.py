@@ -1,0 +1,142 @@
+r"""The propensity that rr implies, for a treatment with two arms.
+
+Where the moment reads mu at both arms with weights that depend on the treatment through the normalizer alone,
+:math:`m(f) = \nu(A) \{c_1(X) f(1, X) + c_0(X) f(0, X)\}`, the Riesz representer of arm a is
+
+.. math:: \alpha(a, x) = c_a(x)\, E[\nu \mid x] / P(A = a \mid x),
+
+so rr at a row tells :math:`p(x) = P(A = 1 \mid x)`: with :math:`\nu = 1` through :math:`P(a|x) = c_a / \alpha`; with
+:math:`\nu = A` (effect on the treated) through the odds :math:`\alpha / c_0 = p / (1-p)` of the controls; with :math:`\nu = 1 - A`
+through :math:`\alpha / c_1 = (1 - p) / p` of the treated. A learned rr may imply a p outside [0, 1]; how often it does is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.design import Design
+from riesz.moment import Array
+from riesz.predictions import Predictions
+
+EXTREME = 0.05  # a propensity this close to 0 or 1 is counted as extreme
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """The implied propensity.
+
+    Attributes
+    ----------
+    rows : pandas.DataFrame
+        ``parameter``, ``arm`` and ``propensity`` of being in the second arm, for every row that tells one; the index is the
+        data's. A representer of the wrong sign, or too small, implies a propensity outside [0, 1], shown as it is.
+    summary : pandas.DataFrame
+        One row a parameter and arm: ``rows`` that tell a propensity, its 1%, 50% and 99% quantiles, ``share_outside`` of
+        [0, 1], and ``share_extreme`` within 0.05 of 0 or 1.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
+    >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data).overlap().summary.shape
+    (2, 6)
+    """
+
+    rows: pd.DataFrame
+    summary: pd.DataFrame
+
+    def __repr__(self) -> str:
+        return f"Propensity implied by the Riesz representer\n{self.summary.round(4).to_string()}"
+
+    def _repr_html_(self) -> str:
+        return f"<div>Propensity implied by the Riesz representer</div>{self.summary.round(4).to_html()}"
+
+
+def implied_propensity(predictions: Predictions, design: Design) -> Array:
+    """The propensity of the second arm that rr implies at each row, shape (K, n); missing where rr does not tell it."""
+    base = design.base
+    assert base.strata is not None
+    arm = base.strata
+    found = np.full(predictions.rr.observed.shape, np.nan)
+    for c, rr in enumerate(predictions.rr.observed):
+        weight = np.stack([_arm_weight(design, c, j) for j in (0, 1)])
+        normalizer = base.moment.normalizer[c]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if (normalizer == 1).all():
+                own = weight[arm, np.arange(len(arm))]
+                share = np.where(own == 0, np.nan, own / rr)
+                found[c] = np.where(arm == 1, share, 1 - share)
+            elif np.array_equal(normalizer, arm == 1):
+                odds = rr / _constant(weight[0], arm == 1)
+                found[c] = np.where(arm == 0, odds / (1 + odds), np.nan)
+            elif np.array_equal(normalizer, arm == 0):
+                odds = rr / _constant(weight[1], arm == 0)
+                found[c] = np.where(arm == 1, 1 / (1 + odds), np.nan)
+    return found
+
+
+def _arm_weight(design: Design, component: int, arm: int) -> Array:
+    """What the moment multiplies mu at an arm with, shape (n,); missing when a reading does more than set the arm."""
+    base, total = design.base, np.zeros(len(design))
+    assert base.strata is not None
+    target = base.treatment[base.strata == arm][0]
+    for weight, point in zip(base.moment.weights[component], base.moment.points, strict=True):
+        if not weight.any():
+            continue
+        moved = np.isin(base.covariates, point.columns).any() or point.tangents is not None
+        set_here = (point.treatment == target).all(axis=1)
+        if moved or not (set_here.all() or (point.treatment == point.treatment[0]).all()):
+            return np.full(len(design), np.nan)
+        total += np.where(set_here, weight, 0.0)
+    return total
+
+
+def _constant(weight: Array, rows: npt.NDArray[np.bool_]) -> float:
+    """The weight that all these rows share, or nothing."""
+    values = weight[rows]
+    return float(values[0]) if np.ptp(values) == 0 else np.nan
+
+
+def overlap(
+    predictions: Predictions, design: Design, index: pd.Index, names: Sequence[str], arms: Sequence[str]
+) -> Overlap:
+    """The implied propensity, row by row and in short.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    design : Design
+        The full sample, with two arms.
+    index : pandas.Index
+        Labels of the rows.
+    names : sequence of str, length K
+    arms : sequence of str, length 2
+    """
+    strata = design.base.strata
+    assert strata is not None
+    frames = [
+        pd.DataFrame({"parameter": name, "arm": np.asarray(arms)[strata], "propensity": p}, index=index)
+        for name, p in zip(names, implied_propensity(predictions, design), strict=True)
+    ]
+    rows = pd.concat(frames)
+    rows = rows[rows["propensity"].notna()]
+    grouped = rows.groupby(["parameter", "arm"], sort=False)["propensity"]
+    p = rows["propensity"]
+    shares = rows.assign(outside=(p < 0) | (p > 1), extreme=p.between(0, EXTREME) | p.between(1 - EXTREME, 1))
+    share = shares.groupby(["parameter", "arm"], sort=False)[["outside", "extreme"]].mean()
+    summary = pd.DataFrame(
+        {
+            "rows": grouped.size(),
+            "1%": grouped.quantile(0.01),
+            "50%": grouped.quantile(0.5),
+            "99%": grouped.quantile(0.99),
+            "share_outside": share["outside"],
+            "share_extreme": share["extreme"],
+        }
+    )
+    return Overlap(rows, summary)

@@ -1,0 +1,154 @@
+"""The sensitivity analysis of a fit, to read, to tabulate and to plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
+from riesz.errors import RieszError
+from riesz.summary import Summary, number
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Bounds on the estimates if a confounder of a given strength was left out.
+
+    Made by ``fit.sensitivity()``.
+
+    Attributes
+    ----------
+    names : sequence of str
+        The parameters.
+    elements : Elements
+        What the bounds are made from.
+    cf_y : float
+        Share of the outcome's residual variance that the confounder explains.
+    cf_d : float
+        Share of the variance of the Riesz representer, with the confounder known, that the confounder brings.
+    rho : float
+        Correlation of what it adds to the two; 1 is the worst case.
+    level : float
+        Of each confidence bound, one-sided.
+    null : mapping
+        The hypothesis of each parameter that the robustness values refer to.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
+    >>> found = riesz.ate("y ~ treat(a) * (x1 + x2)", data).sensitivity(cf_y=0.05, cf_d=0.05)
+    >>> found.table.columns.tolist()
+    ['estimate', 'lower', 'upper', 'conf_low', 'conf_high', 'rv', 'rva']
+    >>> found.contour().columns.tolist()
+    ['cf_d', 'cf_y', 'lower', 'upper', 'conf_low', 'conf_high']
+    """
+
+    names: Sequence[str]
+    elements: Elements
+    cf_y: float
+    cf_d: float
+    rho: float
+    level: float
+    null: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cf_y <= 1:
+            raise RieszError(f"cf_y={self.cf_y!r}: wanted a share, from 0 to 1, such as 0.03.")
+        if not 0 <= self.cf_d < 1:
+            raise RieszError(f"cf_d={self.cf_d!r}: wanted a share, from 0 to below 1, such as 0.03.")
+        if not -1 <= self.rho <= 1:
+            raise RieszError(f"rho={self.rho!r}: wanted a correlation, between -1 and 1; 1 is the worst case.")
+        if not 0 < self.level < 1:
+            raise RieszError(f"level={self.level!r}: wanted a number between 0 and 1, such as 0.95.")
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a parameter: the estimate, its bounds with confidence bounds, and the robustness values RV and RVa."""
+        s = np.atleast_1d(strength(self.cf_y, self.cf_d, self.rho))
+        lines = []
+        for c, name in enumerate(self.names):
+            rv, rva = robustness_values(self.elements, c, self.rho, self.level, self.null[name])
+            found = bounds(self.elements, c, s, self.level).iloc[0]
+            lines.append({"estimate": np.median(self.elements.value[:, c]), **found, "rv": rv, "rva": rva})
+        return pd.DataFrame(lines, index=list(self.names))
+
+    def at(self, cf_y: float, cf_d: float) -> Sensitivity:
+        """The same analysis for a confounder of another strength."""
+        return replace(self, cf_y=cf_y, cf_d=cf_d)
+
+    def contour(self, parameter: str | None = None, upto: float | None = None, points: int = 40) -> pd.DataFrame:
+        """The bounds on a grid of strengths, for a contour plot.
+
+        Parameters
+        ----------
+        parameter : str, optional
+            Which one; needed when there are several.
+        upto : float, optional
+            Where both axes end; by default a little beyond the robustness value and the strengths at hand.
+        points : int
+            On each axis.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``cf_d, cf_y, lower, upper, conf_low, conf_high``, one row a point of the grid.
+        """
+        name = pick(parameter, self.names)
+        if upto is None:
+            upto = min(0.99, 1.25 * max(0.12, self.cf_y, self.cf_d, min(self.table.loc[name, "rv"], 0.6)))
+        if not 0 < upto < 1:
+            raise RieszError(f"upto={upto!r}: wanted a share between 0 and 1, such as 0.15.")
+        axis = np.linspace(0.0, upto, points)
+        cf_d, cf_y = (grid.ravel() for grid in np.meshgrid(axis, axis))
+        found = bounds(self.elements, list(self.names).index(name), strength(cf_y, cf_d, self.rho), self.level)
+        return pd.concat([pd.DataFrame({"cf_d": cf_d, "cf_y": cf_y}), found], axis=1)
+
+    def summary(self) -> Summary:
+        """The analysis in words and numbers: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``."""
+        shares = {"rv", "rva"}
+        shown = {
+            column: [f"{v:.2%}" if column in shares else number(v) for v in values]
+            for column, values in self.table.rename(columns={"conf_low": "CI lower", "conf_high": "CI upper"}).items()
+        }
+        return Summary(
+            title="Sensitivity to an unobserved confounder",
+            subtitle="|bias| <= |rho| sqrt(cf_y cf_d / (1 - cf_d)) sqrt(E[(y - mu)^2] E[rr^2])",
+            left=[("cf_y", f"{self.cf_y:g}"), ("cf_d", f"{self.cf_d:g}"), ("rho", f"{self.rho:g}")],
+            right=[("Level (each side)", f"{self.level:g}"), ("Null", self._nulls())],
+            tables=[pd.DataFrame(shown, index=list(self.names)).rename(columns={"rv": "RV", "rva": "RVa"})],
+            notes=[self._words(name) for name in self.names],
+        )
+
+    def _nulls(self) -> str:
+        values = sorted(set(self.null.values()))
+        return f"{values[0]:g}" if len(values) == 1 else ", ".join(f"{k}={v:g}" for k, v in self.null.items())
+
+    def _words(self, name: str) -> str:
+        row, null = self.table.loc[name], self.null[name]
+        if row["rva"] == 0:
+            return f"{name}: the {self.level:.0%} confidence bound reaches {null:g} without any confounder."
+        return (
+            f"{name}: a confounder that explains {row['rv']:.1%} of the residual variance of the outcome and as much of the "
+            f"representer's could bring the estimate to {null:g}; {row['rva']:.1%} is enough for the {self.level:.0%} "
+            "confidence bound."
+        )
+
+    def __repr__(self) -> str:
+        return str(self.summary())
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
+def pick(parameter: str | None, names: Sequence[str]) -> str:
+    """The parameter that is meant, or an error that lists those there are."""
+    if parameter is None and len(names) == 1:
+        return names[0]
+    if parameter is None or parameter not in names:
+        raise RieszError(f"parameter={parameter!r}: wanted one of {', '.join(map(repr, names))}.")
+    return parameter

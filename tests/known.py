@@ -1,0 +1,57 @@
+"""A learner that is told mu and the propensity: results then depend on nothing that was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from riesz.design import Design
+from riesz.learners.base import Fit, Learner
+from riesz.moment import Evaluation
+from riesz.predictions import Predictions
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Known(Learner, Fit):
+    """mu(0), mu(1) and p of every row, for a binary treatment coded 0 and 1; rr of the ATE or of the ATT."""
+
+    mu: tuple[Array, Array]
+    p: Array
+    estimand: Literal["ATE", "ATT"] = "ATE"
+
+    def predict(self, design: Design) -> Predictions:
+        base, p = design.base, self.p
+        arms = (-1 / (1 - p), 1 / p) if self.estimand == "ATE" else (-p / (1 - p), np.ones_like(p))
+
+        def at(pair: Sequence[Array]) -> Evaluation:
+            def read(treatment: Array) -> Array:
+                return np.where(treatment[:, 0] == 1, pair[1], pair[0])[design.rows]
+
+            values = np.stack([read(point.treatment) for point in base.moment.points])
+            return Evaluation(read(base.treatment), values, np.zeros_like(values))
+
+        return Predictions(at(self.mu), at(arms).map(lambda values: values[None]), False)
+
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
+        return [self for _ in designs]
+
+    def check(self, design: Design, rows: int) -> None:
+        pass
+
+    def remarks(self, design: Design) -> list[str]:
+        return []
+
+    def describe(self, family: str) -> str:
+        return "known"
+
+    def details(self) -> Mapping[str, float]:
+        return {}
+
+    def history(self) -> pd.DataFrame:
+        return pd.DataFrame()
