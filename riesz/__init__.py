@@ -14,7 +14,7 @@ from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
 from riesz.estimation import estimate, estimate_many
-from riesz.learners import Linear
+from riesz.learners import KernelEmbedding, Linear, Propensity
 from riesz.results import Results
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ __all__ = [
     "DataError",
     "EstimandError",
     "FormulaError",
+    "KernelEmbedding",
     "LearnerError",
     "Linear",
     "MADNet",
     "Mean",
+    "Propensity",
     "Results",
     "RieszError",
     "RieszWarning",

@@ -7,7 +7,7 @@ row numbers into one shared base; ``take`` copies nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ import pandas as pd
 
 from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
-from riesz.moment import Array, Evaluation, Moment, Rows
+from riesz.moment import Array, Evaluation, Look, Moment, Rows
 
 BLOCK = 2**20  # numbers at a time: 8 MB of the design
 
@@ -50,6 +50,11 @@ class Base:
         Known limits of the outcome.
     interacted : bool
         Whether the formula lets the treatment's effect vary with a covariate.
+    hidden : tuple of str
+        Covariates that enter the formula only in interactions with the treatment, so that ``covariates`` lacks them.
+    looks : callable
+        ``treatment (n,) -> K tuples of Look``: what each component would read, had the rows been treated like that (arms by
+        their number, as in ``strata``). An rr that is derived from the treatment's distribution is made from this.
     """
 
     y: Array
@@ -66,6 +71,8 @@ class Base:
     family: str
     bounds: tuple[float, float] | None
     interacted: bool
+    hidden: tuple[str, ...]
+    looks: Callable[[Array], tuple[tuple[Look, ...], ...]]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from riesz.design import Blueprint
 from riesz.errors import DataError, LearnerError, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.base import show
-from riesz.estimators import ESTIMATORS
+from riesz.estimators import ESTIMATORS, WITHOUT_RR
 from riesz.folds import draw_labels
 from riesz.formula import parse
 from riesz.frame import ClusterLabels, Table, drop_missing, refuse_unusable
@@ -47,6 +47,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         _one_of("estimator", self.estimator, ESTIMATORS)
+        if not self.learner.learns_rr and self.estimator not in WITHOUT_RR:
+            raise LearnerError(
+                f"estimator={self.estimator!r} needs a Riesz representer, and {self.learner.describe(self.family)} learns mu "
+                "alone. Leave estimator='direct', which has no standard error, or use another learner, such as learner='linear'."
+            )
         _one_of("family", self.family, ("gaussian", "binomial"))
         _one_of("target", self.target, ("population", "sample"))
         _one_of("na_action", self.na_action, ("drop", "raise"))

@@ -7,7 +7,6 @@ the reference distribution is the normal. What is new: ``estimates`` (all four e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,12 +21,13 @@ from riesz.crossfitting import CrossFit, warn_of_cut_clusters
 from riesz.design import Design
 from riesz.diagnostics import representer_health
 from riesz.errors import RieszError
-from riesz.estimators import DEBIASED, ESTIMATORS
+from riesz.estimators import DEBIASED, ESTIMATORS, WITHOUT_RR
 from riesz.frame import ClusterLabels
 from riesz.inference import Estimate, aggregate, estimate
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.predictions import Predictions, average
+from riesz.remarks import health_lines, health_table, remarks
 from riesz.summary import Summary, number
 
 ESTIMATOR_WORDS = {
@@ -106,9 +106,9 @@ class Results:
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
-        """All four estimators; those without a valid standard error show none."""
+        """All estimators that the learner serves; those without a valid standard error show none."""
         pieces = []
-        for name in ESTIMATORS:
+        for name in self._served:
             value, covariance = self._aggregate(name)
             error = np.sqrt(np.diag(covariance))
             half = stats.norm.isf(0.025) * error
@@ -116,7 +116,7 @@ class Results:
             index = pd.MultiIndex.from_product([self._names, [name]], names=["parameter", "estimator"])
             pieces.append(pd.DataFrame(columns, index=index))
         table = pd.concat(pieces)
-        return table.reindex(pd.MultiIndex.from_product([self._names, ESTIMATORS], names=table.index.names))
+        return table.reindex(pd.MultiIndex.from_product([self._names, self._served], names=table.index.names))
 
     # per row
 
@@ -138,16 +138,19 @@ class Results:
     @property
     def riesz_representer(self) -> pd.DataFrame:
         """The Riesz representer at each row, a column for each parameter."""
+        self._need_rr()
         return pd.DataFrame(self.predictions.rr.observed.T, index=self._index, columns=self._names)
 
     @cached_property
     def influence(self) -> pd.DataFrame:
         """Influence function of each row (n x k), averaged over repeats."""
+        self._need_rr()
         mean = np.mean([e.influence for e in self._estimates(self.model.estimator)], axis=0)
         return pd.DataFrame(mean, index=self._index, columns=self._names)
 
     def diagnostics(self) -> pd.DataFrame:
         """Health of the Riesz representer, one row a parameter."""
+        self._need_rr()
         return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
 
     def details(self) -> pd.DataFrame:
@@ -212,18 +215,21 @@ class Results:
             index=self._names,
         )
         several = len(components) > 1
-        values = self.estimates["estimate"].unstack("estimator").loc[self._names, list(ESTIMATORS)]
-        tables = [parameters, values.map(number).rename_axis("all estimators", axis=1)]
+        tables, notes = [parameters], [f"{c.name}: {c.words}, {c.symbol}" for c in components] if several else []
+        if self.model.learner.learns_rr:
+            values = self.estimates["estimate"].unstack("estimator").loc[self._names, self._served]
+            tables.append(values.map(number).rename_axis("all estimators", axis=1))
+            if several:
+                tables.append(health_table(self.diagnostics()))
+            else:
+                notes += health_lines(self.diagnostics(), len(self.model.kept))
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
             subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
             left=self._left(),
             right=self._right(),
-            tables=[*tables, self._health_table()] if several else tables,
-            notes=[
-                *([f"{c.name}: {c.words}, {c.symbol}" for c in components] if several else self._health()),
-                *self._remarks(),
-            ],
+            tables=tables,
+            notes=[*notes, *self._remarks()],
         )
 
     def _repr_html_(self) -> str:
@@ -249,7 +255,7 @@ class Results:
 
     def glance(self) -> pd.DataFrame:
         """One row about the fit as a whole."""
-        health = self.diagnostics()
+        health = representer_health(self.predictions, self._design)  # not numbers where rr is not learned
         return pd.DataFrame(
             {
                 "nobs": [self.nobs],
@@ -257,7 +263,7 @@ class Results:
                 "folds": [self._folds],
                 "repeats": [len(self._crossfit.folds)],
                 "estimator": [self.model.estimator],
-                "learner": [self.model.learner.describe(self._design.base.family)],
+                "learner": [self._learner],
                 "cov_type": [self.cov_type],
                 "target": [self.model.target],
                 "largest_rr": [health["largest_rr"].max()],
@@ -266,10 +272,12 @@ class Results:
         )
 
     def augment(self) -> pd.DataFrame:
-        """The rows used, with fitted value, residual, Riesz representer, influence and fold beside them."""
+        """The rows used, with fitted value, residual, fold, Riesz representer and influence (if learned) beside them."""
         data = self.model.blueprint.data.set_axis(self._index, axis=0)
+        data = data.assign(**{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]})
+        if not self.model.learner.learns_rr:
+            return data
         return data.assign(
-            **{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]},
             **{f".rr_{name}": self.riesz_representer[name] for name in self._names},
             **{f".influence_{name}": self.influence[name] for name in self._names},
         )
@@ -291,6 +299,21 @@ class Results:
     @property
     def _folds(self) -> int:
         return int(self._crossfit.folds[0].max()) + 1
+
+    @property
+    def _served(self) -> list[str]:
+        return [name for name in ESTIMATORS if self.model.learner.learns_rr or name in WITHOUT_RR]
+
+    def _need_rr(self) -> None:
+        if not self.model.learner.learns_rr:
+            raise RieszError(
+                f"{self._learner} learns mu alone, so there is no Riesz representer and no influence function. Use another "
+                "learner, such as learner='linear' or learner='madnet'."
+            )
+
+    @property
+    def _learner(self) -> str:
+        return self.model.learner.describe(self._design.base.family)
 
     def _series(self, values: Array, name: str) -> pd.Series:
         return pd.Series(np.asarray(values, dtype=float), index=self._names, name=name)
@@ -325,7 +348,7 @@ class Results:
         return [
             ("Outcome", model.endog_names),
             ("Treatment", model.blueprint.treatment.describe()),
-            ("Learner", model.learner.describe(self._design.base.family)),
+            ("Learner", self._learner),
             ("Estimator", ESTIMATOR_WORDS[model.estimator]),
             ("Covariance", self._clusters.describe() if self._clusters.codes else "robust"),
         ]
@@ -341,47 +364,9 @@ class Results:
         ]
         return [*facts, ("Weights", self.model.weighting)] if self.model.weighting else facts
 
-    def _health(self) -> list[str]:
-        row = self.diagnostics().iloc[0]
-        return [
-            f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of "
-            f"{len(self.model.kept):,} rows.",
-            f"E_n[rr * anchor] = {row['rr_anchor']:.4g}, known value {row['anchor_moment']:.4g} (they should agree).",
-        ]
-
-    def _health_table(self) -> pd.DataFrame:
-        health = self.diagnostics()
-        table = pd.DataFrame(
-            {
-                "largest |rr|": [number(v, 2) for v in health["largest_rr"]],
-                "effective n": [f"{v:,.0f}" for v in health["effective_n"]],
-                "E_n[rr * anchor]": [number(v) for v in health["rr_anchor"]],
-                "known value": [number(v) for v in health["anchor_moment"]],
-            },
-            index=health.index,
-        )
-        return table.rename_axis("Riesz representer", axis=1)
-
-    def _remarks(self) -> Sequence[str]:
-        remarks = []
-        if self.model.estimator not in DEBIASED:
-            remarks.append(
-                f"The {self.model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."
-            )
-        health = self.diagnostics()
-        gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
-        if gap.max() > 0.1:
-            remarks.append(
-                f"The Riesz representer of {gap.idxmax()} misses a value it should have by {gap.max():.0%}: overlap is weak or the "
-                "formula too rich for these rows. Distrust estimate and error."
-            )
-        few = [int(codes.max()) + 1 for codes in self._clusters.codes if codes.max() + 1 < 20]
-        if few:
-            remarks.append(f"Only {min(few)} clusters: normal intervals are then too short.")
-        remarks += self.model.learner.remarks(self._design)
-        if self._folds == 1:
-            remarks.append("No sample splitting (folds=1): standard errors assume that the learner does not overfit.")
-        return remarks
+    def _remarks(self) -> list[str]:
+        health = self.diagnostics() if self.model.learner.learns_rr else None
+        return remarks(self.model, self._clusters, self._folds, health, self.details())
 
 
 def _p_value(value: float) -> str:

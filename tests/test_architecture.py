@@ -25,6 +25,7 @@ LEVELS = [
     {"estimators"},
     {"inference"},
     {"diagnostics", "model", "summary"},
+    {"remarks"},
     {"preparation", "results"},
     {"estimation"},
     {"api"},

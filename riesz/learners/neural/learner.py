@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import torch
 
 from riesz.design import Base, Design
@@ -172,7 +173,7 @@ class MADNet(Learner):
             )
         _device(self.device)
 
-    def remarks(self, design: Design) -> list[str]:
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
 
     def describe(self, family: str) -> str:
