@@ -53,8 +53,8 @@ class KernelEmbedding(Learner):
     -----
     ``KernelEmbedding(bandwidth=0.5**0.5, standardise=False)`` has the kernel exp(-d^2 / median d^2) that is common in the
     literature. On the first 60 IHDP data sets, without folds, its mean absolute error was 0.172 (standard error 0.018), close
-    to the published 0.166 (0.003); with the defaults it was 0.137 (0.014). Six combinations were tried there; the published
-    one is not documented in enough detail to tell whether it is this one.
+    to the published 0.166 (0.003); with the defaults it was 0.137 (0.014). Six combinations were tried there, and
+    it was not checked that the published number comes from this one.
 
     The outcome is centred first, which the authors do not do: otherwise effects would depend on its origin. Time grows with the
     cube of the rows; more than 8000 training rows are refused.
