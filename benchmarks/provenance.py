@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import platform
+from collections.abc import Sequence
 
 PACKAGES = ("riesz", "numpy", "pandas", "scipy", "statsmodels", "formulaic", "torch")
 
 
-def provenance(command: str) -> dict[str, str]:
+def provenance(command: str, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
     """The command, the versions and the date."""
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     return {
         "command": command,
         "date": datetime.date.today().isoformat(),

@@ -16,7 +16,7 @@ from riesz.contrasts import contrast
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
 from riesz.estimation import estimate, estimate_many
-from riesz.learners import Linear
+from riesz.learners import KernelEmbedding, Linear, Propensity
 from riesz.loading import load
 from riesz.results import Effects, Results
 from riesz.version import __version__
@@ -56,10 +56,12 @@ __all__ = [
     "Effects",
     "EstimandError",
     "FormulaError",
+    "KernelEmbedding",
     "LearnerError",
     "Linear",
     "MADNet",
     "Mean",
+    "Propensity",
     "Results",
     "RieszError",
     "RieszWarning",

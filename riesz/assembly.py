@@ -6,8 +6,10 @@ In: what ``formula.py`` and ``frame.py`` made of the user's input, and the estim
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +17,14 @@ import pandas as pd
 
 from riesz.columns import Columns, evaluate_term
 from riesz.design import Base, Blueprint, Design
-from riesz.errors import DataError, EstimandError
+from riesz.errors import DataError, EstimandError, RieszWarning
 from riesz.estimands import Component, Estimand, Sample
 from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.expressions import call
 from riesz.estimands.linear_form import LinearForm, Mu, Reading, read
 from riesz.estimands.treatment import Treatment, Wanted, describe_treatment
 from riesz.formula import Formula
-from riesz.moment import Array, Evaluation, Moment, Points
+from riesz.moment import Array, Evaluation, Look, Moment, Points
 
 
 def build(
@@ -101,6 +103,8 @@ def build(
         bounds=bounds,
         interacted=columns.interact(treatment.name),
         reads=columns.reads,
+        hidden=columns.hidden(treatment.name),
+        looks=lambda other: looks(estimands, sample, columns, other),
     )
     return Blueprint(Design(base, slice(None)), components, treatment, data)
 
@@ -214,6 +218,28 @@ def _points(
     if wrt is None:
         return Points(*columns.at(changes), None, inputs, 0.0)
     return Points(*columns.tangent(changes, wrt), inputs, float(wrt == treatment.name))
+
+
+def looks(
+    estimands: Sequence[Estimand], sample: Sample, columns: Columns, other: Array
+) -> tuple[tuple[Look, ...], ...]:
+    """Bind the estimands again, to rows with another treatment, and see where they look."""
+    treatment = sample.treatment
+    levels = np.asarray(treatment.levels, dtype=object)
+    data = treatment.set(sample.data, levels[other.astype(np.intp)] if treatment.levels else other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RieszWarning)  # said already of the rows as they are
+        components = bind(estimands, replace(sample, data=data))
+
+    def look(reading: Reading) -> Look:
+        changes = columns.changed(reading.frame)
+        along: Literal["value", "treatment", "other"] = "other"
+        if reading.wrt in (None, treatment.name):
+            along = "value" if reading.wrt is None else "treatment"
+        inputs = treatment.inputs(sample.data.assign(**changes))
+        return Look(reading.weight, inputs, along, bool(changes.keys() - {treatment.name}))
+
+    return tuple(tuple(look(one) for one in component.moment(Mu(), data).readings) for component in components)
 
 
 def stack_anchors(

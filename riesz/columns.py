@@ -101,6 +101,11 @@ class Columns:
         """Whether some term reads a variable together with another one."""
         return any(name in reads and len(reads) > 1 for reads in self._reads.values())
 
+    def hidden(self, name: str) -> tuple[str, ...]:
+        """Variables that enter only together with another one, such as x in ``a + a:x``."""
+        beside = {read for reads in self._reads.values() if name not in reads for read in reads}
+        return tuple(sorted(self.used - beside - {name}))
+
     def without(self, changed: set[str]) -> npt.NDArray[np.intp]:
         """The columns that changes in some variables do not reach, the intercept left out."""
         reached = set(self._reached(changed)[0].tolist())

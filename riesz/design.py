@@ -7,7 +7,7 @@ row numbers into one shared base; ``take`` copies nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ import pandas as pd
 
 from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
-from riesz.moment import Array, Evaluation, Moment, Rows
+from riesz.moment import Array, Evaluation, Look, Moment, Rows
 
 BLOCK = 2**20  # numbers at a time: 8 MB of the design
 
@@ -52,6 +52,12 @@ class Base:
         Whether the formula lets the treatment's effect vary with a covariate.
     reads : tuple of frozenset of str, length p
         The variables that each column of z is made from.
+    hidden : tuple of str
+        Covariates that enter the formula only in interactions with the treatment, so that ``covariates`` lacks them.
+    looks : callable or None
+        ``treatment (n,) -> K tuples of Look``: what each component would read, had the rows been treated like that (arms by
+        their number, as in ``strata``). An rr that is derived from the treatment's distribution is made from this.
+        None for a fit from a file, which cannot hold functions.
     """
 
     y: Array
@@ -69,6 +75,8 @@ class Base:
     bounds: tuple[float, float] | None
     interacted: bool
     reads: tuple[frozenset[str], ...]
+    hidden: tuple[str, ...]
+    looks: Callable[[Array], tuple[tuple[Look, ...], ...]] | None
 
 
 @dataclass(frozen=True)
@@ -103,13 +111,18 @@ class Design:
                 )
             )
         covariates = place[base.covariates]
+        covariates = covariates[covariates >= 0]
+        reads = tuple(base.reads[j] for j in kept)
+        shown = frozenset().union(*(reads[j] for j in covariates))
+        before = frozenset(base.hidden).union(*(base.reads[j] for j in base.covariates))
         smaller = replace(
             base,
             z=np.ascontiguousarray(base.z[:, kept]),
             names=tuple(base.names[j] for j in kept),
             moment=replace(base.moment, points=tuple(points)),
-            covariates=covariates[covariates >= 0],
-            reads=tuple(base.reads[j] for j in kept),
+            covariates=covariates,
+            reads=reads,
+            hidden=tuple(sorted((before & frozenset().union(*reads)) - shown)),
         )
         return replace(self, base=smaller)
 

@@ -22,7 +22,7 @@ class Options(TypedDict, total=False):
     """Keywords that every verb takes; see :func:`estimate`."""
 
     learner: str | Learner
-    estimator: Literal["direct", "ipw", "dr", "tmle"]
+    estimator: Literal["direct", "ipw", "dr", "tmle"] | None
     folds: Any
     repeats: int
     family: Literal["gaussian", "binomial"]
@@ -45,7 +45,7 @@ def estimate(
     estimand: Estimand | Sequence[Estimand],
     *,
     learner: str | Learner = "linear",
-    estimator: Literal["direct", "ipw", "dr", "tmle"] = "dr",
+    estimator: Literal["direct", "ipw", "dr", "tmle"] | None = None,
     folds: Any = 5,
     repeats: int = 1,
     family: Literal["gaussian", "binomial"] = "gaussian",
@@ -74,8 +74,9 @@ def estimate(
         Such as ``riesz.ATE()``, ``[riesz.ATE(), riesz.ATT()]`` or ``riesz.CustomMoment(...)``.
     learner : str or Learner
         How mu and the Riesz representer are learned.
-    estimator : {"dr", "tmle", "direct", "ipw"}
-        One-step, targeted, plug-in or weighting; the last two carry no standard error.
+    estimator : {"dr", "tmle", "direct", "ipw"}, optional
+        One-step, targeted, plug-in or weighting; the last two carry no standard error. By default one-step, or the plug-in for
+        a learner of mu alone, such as ``riesz.KernelEmbedding``.
     folds : int or array_like or str
         Number of cross-fitting folds; 1 means no sample splitting. An array, or a column's name, gives fold labels of your own.
         With two-way clusters there are ``folds`` x ``folds`` splits.
@@ -167,9 +168,11 @@ def estimate_many(
     >>> len(riesz.estimate_many("y ~ treat(a) + .", draws, riesz.ATE()))
     3
     """
+    learner = find_learner(options.get("learner", "linear"))
+    estimator = options.get("estimator")
     settings = Settings(
-        find_learner(options.get("learner", "linear")),
-        options.get("estimator", "dr"),
+        learner,
+        ("dr" if learner.learns_rr else "direct") if estimator is None else estimator,
         options.get("folds", 5),
         options.get("repeats", 1),
         options.get("family", "gaussian"),

@@ -131,5 +131,8 @@ def _solve_logistic(index: Array, rr: Array, y: Array, weights: Array) -> float:
 #: Name to estimator, in the order that tables show them.
 ESTIMATORS: dict[str, Estimator] = {"direct": direct, "ipw": ipw, "dr": dr, "tmle": tmle}
 
+#: Those that need no rr, and serve a learner of mu alone.
+WITHOUT_RR = frozenset({"direct"})
+
 #: Those whose influence function gives a valid standard error.
 DEBIASED = frozenset({"dr", "tmle"})

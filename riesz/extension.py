@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.assembly import bind, outcome_values, stack_anchors, stack_moment
+from riesz.assembly import bind, looks, outcome_values, stack_anchors, stack_moment
 from riesz.columns import Columns, evaluate_term
 from riesz.design import Base, Blueprint
 from riesz.errors import DataError, EstimandError, FormulaError, listing
@@ -126,6 +126,8 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         bounds=design.base.bounds,
         interacted=design.base.interacted,
         reads=design.base.reads,
+        hidden=design.base.hidden,
+        looks=lambda other: looks(recipe.estimands, sample, columns, other),
     )
     return NewRows(base, complete, y, table.index(np.arange(table.rows)))
 

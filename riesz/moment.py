@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,27 @@ class Points:
     tangents: Array | None
     treatment: Array
     treatment_slope: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where one reading of a component looks when the rows' treatment is another than the observed one.
+
+    Attributes
+    ----------
+    weight : ndarray, shape (n,)
+    treatment : ndarray, shape (n, t)
+        The raw treatment there.
+    along : {"value", "treatment", "other"}
+        Whether mu's value is read, its derivative along the treatment, or one along another column.
+    moves_covariates : bool
+        Whether more than the treatment is changed.
+    """
+
+    weight: Array
+    treatment: Array
+    along: Literal["value", "treatment", "other"]
+    moves_covariates: bool
 
 
 @dataclass(frozen=True)

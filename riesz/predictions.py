@@ -25,7 +25,7 @@ class Predictions:
     mu : Evaluation, shape (n,)
         In the outcome's own units; a probability under ``family="binomial"``.
     rr : Evaluation, shape (K, n)
-        One Riesz representer a component.
+        One Riesz representer a component; NaN throughout when the learner learns mu alone.
     scale_free : bool
         Whether rr is known up to scale only, as a moment-constrained learner reads it out (r = beta - beta_perp).
     """
@@ -33,6 +33,14 @@ class Predictions:
     mu: Evaluation
     rr: Evaluation
     scale_free: bool
+
+
+def no_representer(design: Design) -> Evaluation:
+    """What stands for rr, shape (K, n), when a learner learns mu alone: not a number, so that nothing is made of it."""
+    readings = (design.components, len(design.base.moment.points), len(design))
+    return Evaluation(
+        np.full((design.components, len(design)), np.nan), np.full(readings, np.nan), np.full(readings, np.nan)
+    )
 
 
 def join(parts: Sequence[Predictions], rows: Sequence[npt.NDArray[np.intp]]) -> Predictions:

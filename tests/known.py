@@ -44,7 +44,7 @@ class Known(Learner, Fit):
     def check(self, design: Design, rows: int) -> None:
         pass
 
-    def remarks(self, design: Design) -> list[str]:
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
 
     def describe(self, family: str) -> str:

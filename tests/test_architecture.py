@@ -26,6 +26,7 @@ LEVELS = [
     {"estimators", "trimming"},
     {"inference"},
     {"diagnostics", "model", "summary"},
+    {"remarks"},
     {"preparation", "storage"},
     {"results"},
     {"comparison", "contrasts", "estimation", "loading"},

@@ -34,7 +34,7 @@ class NeverFit(Learner):
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
         raise AssertionError("bad input reached the learner")
 
-    def remarks(self, design: Design) -> list[str]:
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
 
     def describe(self, family: str) -> str:

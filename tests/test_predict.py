@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import riesz
 
 RICH = "y ~ treat(a) * (scale(x1) + bs(x2, df=5)) + g"
 NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 8, 8),), device="cpu")
 FIXED = riesz.Linear(penalty=0.1, rr_penalty=0.1)
+CLASSIC = riesz.Propensity(outcome=LinearRegression(), propensity=LogisticRegression())
 
 
 def in_sample(fit: riesz.Results) -> pd.DataFrame:
@@ -23,7 +25,9 @@ def in_sample(fit: riesz.Results) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-@pytest.mark.parametrize("learner", [FIXED, NET, riesz.Linear(rr="riesz")], ids=["linear", "network", "riesz"])
+@pytest.mark.parametrize(
+    "learner", [FIXED, NET, riesz.Linear(rr="riesz"), CLASSIC], ids=["linear", "network", "riesz", "propensity"]
+)
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_without_folds_it_is_the_fit_itself(binary_frame: pd.DataFrame, learner: riesz.Linear, repeats: int) -> None:
     options = {"folds": 1, "learner": learner, "repeats": repeats, "trim": "98%"}
@@ -91,6 +95,15 @@ def test_every_estimand(
     np.testing.assert_allclose(made, expected, rtol=tolerance, atol=tolerance)
     few = fit.predict(data.iloc[5:8])
     np.testing.assert_allclose(few, made.iloc[5:8], rtol=5e-4, atol=5e-4)
+
+
+@pytest.mark.parametrize("estimand", [riesz.ADE(), riesz.Shift(0.1), riesz.IPE("x1 > 0")], ids=lambda one: one.verb)
+def test_densities_of_new_rows(continuous_frame: pd.DataFrame, estimand: riesz.ADE) -> None:
+    learner = riesz.Propensity(outcome=LinearRegression(), propensity=LinearRegression())
+    fit = riesz.estimate("y ~ treat(d) * x1 + g", continuous_frame, estimand, learner=learner, folds=1)
+    made = fit.predict(continuous_frame)
+    np.testing.assert_allclose(made, in_sample(fit), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fit.predict(continuous_frame.iloc[[7]]), made.iloc[[7]], rtol=1e-9, atol=1e-9)
 
 
 def test_outcome_and_missing_values(binary_frame: pd.DataFrame) -> None:

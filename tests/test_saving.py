@@ -165,6 +165,37 @@ def test_a_learner_of_ones_own_leaves_its_words(
         again.predict(binary_frame)
 
 
+def test_a_learner_of_mu_alone(binary_frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from riesz.storage import coding
+
+    fit = riesz.ate("y ~ treat(a) * x1", binary_frame, learner="kernel_embedding", folds=2)
+    again = around(fit, tmp_path)
+    assert str(fit) == str(again)
+    pd.testing.assert_frame_equal(fit.glance(), again.glance())
+    pd.testing.assert_frame_equal(fit.predict(binary_frame), again.predict(binary_frame))
+    assert list(fit.predict(binary_frame)) == ["mu", "moment_ATE"]
+    monkeypatch.delitem(coding.TYPES, "KernelEmbedding")
+    again = around(fit, tmp_path)
+    assert str(fit) == str(again)
+    with pytest.raises(riesz.RieszError, match="no Riesz representer"):
+        again.balance()
+
+
+def test_models_of_scikit_learn_are_not_stored(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    own = riesz.Propensity(outcome=LinearRegression(), propensity=LogisticRegression())
+    fit = riesz.ate("y ~ treat(a) * x1", binary_frame, learner=own, folds=2)
+    again = around(fit, tmp_path)
+    assert_same(fit, again)
+    for ask in (lambda: again.predict(binary_frame), lambda: again.sensitivity_benchmark("x1")):
+        with pytest.raises(riesz.LearnerError, match=r"was not stored|not what its learner learned"):
+            ask()
+    plain = around(riesz.ate("y ~ treat(a) * x1", binary_frame, learner="propensity", folds=2), tmp_path)
+    with pytest.raises(riesz.LearnerError, match="does not hold the moment's function"):
+        plain.sensitivity_benchmark("x1")
+
+
 # bad files
 
 

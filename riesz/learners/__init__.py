@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from riesz.errors import LearnerError, nearest
 from riesz.learners.base import Fit, Learner
+from riesz.learners.kernel import KernelEmbedding
 from riesz.learners.linear import Linear
+from riesz.learners.propensity import Propensity
 
 
 def _madnet() -> Learner:
@@ -15,7 +17,12 @@ def _madnet() -> Learner:
 
 
 #: Name to learner, as ``learner="..."`` finds it; conformance tests loop over it.
-LEARNERS: dict[str, Callable[[], Learner]] = {"linear": Linear, "madnet": _madnet}
+LEARNERS: dict[str, Callable[[], Learner]] = {
+    "linear": Linear,
+    "madnet": _madnet,
+    "propensity": Propensity,
+    "kernel_embedding": KernelEmbedding,
+}
 
 
 def find_learner(learner: object) -> Learner:
@@ -31,4 +38,4 @@ def find_learner(learner: object) -> Learner:
     )
 
 
-__all__ = ["LEARNERS", "Fit", "Learner", "Linear", "find_learner"]
+__all__ = ["LEARNERS", "Fit", "KernelEmbedding", "Learner", "Linear", "Propensity", "find_learner"]

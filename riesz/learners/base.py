@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import pandas as pd
 
-from riesz.design import Design
+from riesz.design import Base, Design
+from riesz.errors import LearnerError, listing
 from riesz.predictions import Predictions
 
 
@@ -31,8 +33,26 @@ class Fit(ABC):
         """The course of training, one row an epoch; empty for closed forms."""
 
 
+def need_covariates(base: Base, who: str) -> None:
+    """Refuse a formula that hides covariates from a learner that sees only columns without the treatment."""
+    if base.hidden:
+        raise LearnerError(
+            f"{listing(base.hidden)} enters the formula only together with the treatment, so {who} would not see it. Let it "
+            "enter by itself, too: treat(a) * x instead of treat(a) + treat(a):x."
+        )
+
+
 class Learner(ABC):
-    """Settings of a way to learn mu and rr; holds no state."""
+    """Settings of a way to learn mu and rr; holds no state.
+
+    Attributes
+    ----------
+    learns_rr : bool
+        False for a learner of mu alone. Its predictions hold :func:`~riesz.predictions.no_representer`, the direct estimator is
+        all it serves, and results say that there is no standard error and why.
+    """
+
+    learns_rr: ClassVar[bool] = True
 
     @abstractmethod
     def check(self, design: Design, rows: int) -> None:
@@ -43,8 +63,16 @@ class Learner(ABC):
         """Fit every design; the i-th fit depends on the i-th design and seed only. Call ``done`` after each."""
 
     @abstractmethod
-    def remarks(self, design: Design) -> list[str]:
-        """What a reader of the summary should know about this learner on this design; often nothing."""
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
+        """What a reader of the summary should know about this learner on this design; often nothing.
+
+        Parameters
+        ----------
+        design : Design
+            The full sample.
+        details : pandas.DataFrame
+            The details of every fit, one row each.
+        """
 
     @abstractmethod
     def describe(self, family: str) -> str:

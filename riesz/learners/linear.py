@@ -98,7 +98,7 @@ class Linear(Learner):
                 "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows)."
             )
 
-    def remarks(self, design: Design) -> list[str]:
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         if design.base.interacted or design.base.strata is None:
             return []
         return [

@@ -111,6 +111,7 @@ class Confounding(Core):
 
     @cached_property
     def _elements(self) -> Elements:
+        self._need_rr()
         if self.model.estimator not in DEBIASED:
             raise RieszError(
                 f"A sensitivity analysis wants a debiased estimate; this fit uses estimator={self.model.estimator!r}. Fit with "

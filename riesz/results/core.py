@@ -13,7 +13,7 @@ from scipy import stats
 from riesz.crossfitting import CrossFit, warn_of_cut_clusters
 from riesz.design import Design
 from riesz.errors import RieszError
-from riesz.estimators import DEBIASED, ESTIMATORS
+from riesz.estimators import DEBIASED, ESTIMATORS, WITHOUT_RR
 from riesz.frame import ClusterLabels
 from riesz.inference import Estimate, aggregate, estimate
 from riesz.model import Model
@@ -32,9 +32,9 @@ class Core(Parameters):
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
-        """All four estimators; those without a valid standard error show none."""
+        """All estimators that the learner serves; those without a valid standard error show none."""
         pieces = []
-        for name in ESTIMATORS:
+        for name in self._served:
             value, covariance = _aggregate(self.model, self._crossfit.predictions, self._clusters, name)
             error = np.sqrt(np.diag(covariance))
             half = stats.norm.isf(0.025) * error
@@ -42,7 +42,7 @@ class Core(Parameters):
             index = pd.MultiIndex.from_product([self._names, [name]], names=["parameter", "estimator"])
             pieces.append(pd.DataFrame(columns, index=index))
         table = pd.concat(pieces)
-        return table.reindex(pd.MultiIndex.from_product([self._names, ESTIMATORS], names=table.index.names))
+        return table.reindex(pd.MultiIndex.from_product([self._names, self._served], names=table.index.names))
 
     # per row
 
@@ -64,11 +64,13 @@ class Core(Parameters):
     @property
     def riesz_representer(self) -> pd.DataFrame:
         """The Riesz representer at each row, a column for each parameter."""
+        self._need_rr()
         return pd.DataFrame(self.predictions.rr.observed.T, index=self._index, columns=self._names)
 
     @cached_property
     def influence(self) -> pd.DataFrame:
         """Influence function of each row (n x k), averaged over repeats."""
+        self._need_rr()
         mean = np.mean([e.influence for e in self._estimates(self.model.estimator)], axis=0)
         return pd.DataFrame(mean, index=self._index, columns=self._names)
 
@@ -131,6 +133,21 @@ class Core(Parameters):
     @property
     def _folds(self) -> int:
         return int(self._crossfit.folds[0].max()) + 1
+
+    @property
+    def _learner(self) -> str:
+        return self.model.learner.describe(self._design.base.family)
+
+    @property
+    def _served(self) -> list[str]:
+        return [name for name in ESTIMATORS if self.model.learner.learns_rr or name in WITHOUT_RR]
+
+    def _need_rr(self) -> None:
+        if not self.model.learner.learns_rr:
+            raise RieszError(
+                f"{self._learner} learns mu alone, so there is no Riesz representer and no influence function. Use another "
+                "learner, such as learner='linear' or learner='madnet'."
+            )
 
     def _estimates(self, estimator: str) -> list[Estimate]:
         return _estimates(self.model, self._crossfit.predictions, estimator)

@@ -129,6 +129,7 @@ class Diagnoses(Core):
         >>> len(riesz.ate("y ~ treat(a) * (x1 + x2)", data, folds=4, repeats=2).stability())
         10
         """
+        self._need_rr()
         folds, design = self._crossfit.folds, self._design
         normalizer = design.base.moment.normalizer
         estimates = self._estimates(self.model.estimator)
@@ -155,6 +156,7 @@ class Diagnoses(Core):
         >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data).diagnostics().loc["ATE", "anchor_moment"]
         np.float64(1.0)
         """
+        self._need_rr()
         return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
 
     def balance(self) -> pd.DataFrame:
@@ -194,6 +196,7 @@ class Diagnoses(Core):
         >>> riesz.att("y ~ treat(a) * (x1 + x2)", data).overlap().summary.index.tolist()
         [('ATT', '0')]
         """
+        self._need_rr()
         treatment = self.model.blueprint.treatment
         if not treatment.is_binary:
             raise RieszError(
@@ -220,6 +223,8 @@ class Diagnoses(Core):
         >>> riesz.ate(simulation.formula, simulation.draw(1000, seed=1).data).warnings()
         []
         """
+        if not self.model.learner.learns_rr:
+            return []
         return [
             *concerns.about_representer(self.diagnostics(), float(self.model.weights.frequency.sum())),
             *self._overlap_concerns(),
@@ -248,6 +253,7 @@ class Diagnoses(Core):
 
     @cached_property
     def _balance(self) -> pd.DataFrame:
+        self._need_rr()
         treatment = self.model.blueprint.treatment
         labels = [f"{treatment.name}[{show(level)}]" for level in treatment.levels[1:]]
         return balance_table(

@@ -32,8 +32,8 @@ class Forecast(Core):
         -------
         pandas.DataFrame
             ``mu``, and for each parameter ``moment_ATE`` (m(mu): for the ATE the predicted effect), ``rr_ATE`` and
-            ``pseudo_ATE``, which is m(mu) + rr (y - mu). On the rows of the fit these differ from ``fit.predictions``, which come
-            from folds that have not seen the row.
+            ``pseudo_ATE``, which is m(mu) + rr (y - mu); the last two where the learner learns rr. On the rows of the fit these
+            differ from ``fit.predictions``, which come from folds that have not seen the row.
 
         Examples
         --------
@@ -50,11 +50,9 @@ class Forecast(Core):
         moment = rows.base.moment.apply(made.mu)
         columns = {"mu": mu}
         for c, name in enumerate(self._names):
-            columns |= {
-                f"moment_{name}": moment[c],
-                f"rr_{name}": rr[c],
-                f"pseudo_{name}": moment[c] + rr[c] * (rows.y - mu),
-            }
+            columns[f"moment_{name}"] = moment[c]
+            if self.model.learner.learns_rr:
+                columns |= {f"rr_{name}": rr[c], f"pseudo_{name}": moment[c] + rr[c] * (rows.y - mu)}
         table = pd.DataFrame(columns, index=np.flatnonzero(rows.complete))
         return table.reindex(np.arange(len(rows.complete))).set_axis(rows.index, axis=0)
 

@@ -15,7 +15,8 @@ class Storing(Core):
         """Write the fit to a file that :func:`riesz.load` reads, on any machine.
 
         The file is a zip archive of arrays and JSON, without pickle: loading it cannot run code. It holds **all columns of the
-        data**, so mind who may see it; besides these the design, folds, predictions, settings and what Linear and MADNet learned.
+        data**, so mind who may see it; besides these the design, folds, predictions, settings and what Linear,
+        KernelEmbedding and MADNet learned.
         It does not hold functions: after loading, ``predict`` explains itself where the estimand is a custom moment or a policy
         given as a function, where the formula calls functions of your own, or where the learner cannot be stored.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+import numpy as np
 import pandas as pd
 
-from riesz.estimators import DEBIASED, ESTIMATORS
+from riesz import remarks
 from riesz.results.diagnoses import Diagnoses
 from riesz.summary import Summary, number
 
@@ -25,18 +24,23 @@ class Tables(Diagnoses):
         """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``."""
         components = self.model.blueprint.components
         several = len(components) > 1
-        values = self.estimates["estimate"].unstack("estimator").loc[self._names, list(ESTIMATORS)]
-        tables = [self._parameter_table(alpha), values.map(number).rename_axis("all estimators", axis=1)]
+        tables, notes = [self._parameter_table(alpha)], []
+        if several:
+            notes = [f"{c.name}: {c.words}, {c.symbol}" for c in components]
+        if self.model.learner.learns_rr:
+            values = self.estimates["estimate"].unstack("estimator").loc[self._names, self._served]
+            tables.append(values.map(number).rename_axis("all estimators", axis=1))
+            if several:
+                tables.append(remarks.health_table(self.diagnostics()))
+            else:
+                notes += remarks.health_lines(self.diagnostics(), len(self.model.kept))
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
             subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
             left=self._left(),
             right=self._right(),
-            tables=[*tables, self._health_table()] if several else tables,
-            notes=[
-                *([f"{c.name}: {c.words}, {c.symbol}" for c in components] if several else self._health()),
-                *self._remarks(),
-            ],
+            tables=tables,
+            notes=[*notes, *self._remarks()],
         )
 
     def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
@@ -45,7 +49,7 @@ class Tables(Diagnoses):
 
     def glance(self) -> pd.DataFrame:
         """One row about the fit as a whole."""
-        health = self.diagnostics()
+        health = self.diagnostics() if self.model.learner.learns_rr else None
         return pd.DataFrame(
             {
                 "nobs": [self.nobs],
@@ -53,19 +57,21 @@ class Tables(Diagnoses):
                 "folds": [self._folds],
                 "repeats": [len(self._crossfit.folds)],
                 "estimator": [self.model.estimator],
-                "learner": [self.model.learner.describe(self._design.base.family)],
+                "learner": [self._learner],
                 "cov_type": [self.cov_type],
                 "target": [self.model.target],
-                "largest_rr": [health["largest_rr"].max()],
-                "effective_n": [health["effective_n"].min()],
+                "largest_rr": [np.nan if health is None else health["largest_rr"].max()],
+                "effective_n": [np.nan if health is None else health["effective_n"].min()],
             }
         )
 
     def augment(self) -> pd.DataFrame:
-        """The rows used, with fitted value, residual, Riesz representer, influence and fold beside them."""
+        """The rows used, with fitted value, residual, fold, Riesz representer and influence (if learned) beside them."""
         data = self.model.blueprint.data.set_axis(self._index, axis=0)
+        data = data.assign(**{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]})
+        if not self.model.learner.learns_rr:
+            return data
         return data.assign(
-            **{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]},
             **{f".rr_{name}": self.riesz_representer[name] for name in self._names},
             **{f".influence_{name}": self.influence[name] for name in self._names},
         )
@@ -75,7 +81,7 @@ class Tables(Diagnoses):
         return [
             ("Outcome", model.endog_names),
             ("Treatment", model.blueprint.treatment.describe()),
-            ("Learner", model.learner.describe(self._design.base.family)),
+            ("Learner", self._learner),
             ("Estimator", ESTIMATOR_WORDS[model.estimator]),
             ("Covariance", self._covariance_words()),
         ]
@@ -95,40 +101,11 @@ class Tables(Diagnoses):
             facts.append(("Trimmed", str(self.model.trimming)))
         return facts
 
-    def _health(self) -> list[str]:
-        row = self.diagnostics().iloc[0]
+    def _remarks(self) -> list[str]:
         return [
-            f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of "
-            f"{len(self.model.kept):,} rows.",
-            f"E_n[rr * anchor] = {row['rr_anchor']:.4g}, known value {row['anchor_moment']:.4g} (they should agree).",
+            *remarks.about_estimator(self.model),
+            *remarks.about_trimming(self.trimming),
+            *self.warnings(),
+            *self.model.learner.remarks(self._design, self.details()),
+            *remarks.about_splitting(self._folds),
         ]
-
-    def _health_table(self) -> pd.DataFrame:
-        health = self.diagnostics()
-        table = pd.DataFrame(
-            {
-                "largest |rr|": [number(v, 2) for v in health["largest_rr"]],
-                "effective n": [f"{v:,.0f}" for v in health["effective_n"]],
-                "E_n[rr * anchor]": [number(v) for v in health["rr_anchor"]],
-                "known value": [number(v) for v in health["anchor_moment"]],
-            },
-            index=health.index,
-        )
-        return table.rename_axis("Riesz representer", axis=1)
-
-    def _remarks(self) -> Sequence[str]:
-        remarks = []
-        if self.model.estimator not in DEBIASED:
-            remarks.append(
-                f"The {self.model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."
-            )
-        remarks += [
-            f"Trimming caps |rr| of {name} at {row['cap']:.3g} on {row['share']:.2%} of the rows and moves the estimate from "
-            f"{number(row['untrimmed'])} to {number(row['estimate'])}."
-            for name, row in self.trimming.iterrows()
-        ]
-        remarks += self.warnings()
-        remarks += self.model.learner.remarks(self._design)
-        if self._folds == 1:
-            remarks.append("No sample splitting (folds=1): standard errors assume that the learner does not overfit.")
-        return remarks

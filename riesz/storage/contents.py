@@ -1,14 +1,15 @@
 """What a fit is made of, and how it is put together again.
 
-Stored: the data (every column), the design's arrays, the settings, folds, predictions of every repeat, and what Linear and MADNet
-learned. Not stored: functions (custom moments, policies, functions that a formula calls) and the variables around the call.
+Stored: the data (every column), the design's arrays, the settings, folds, predictions of every repeat, and what Linear,
+KernelEmbedding and MADNet learned. Not stored: functions (custom moments, policies, functions that a formula calls), the
+variables around the call, and scikit-learn's models.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,12 +60,12 @@ def write_fit(path: str | os.PathLike[str], contents: Contents) -> None:
         "data": write_frame(model.blueprint.data, writer),
         "recipe": _write_recipe(model.recipe, writer),
         "components": [[c.name, c.symbol, c.words] for c in model.blueprint.components],
-        "learner": _write_learner(model.learner, model.blueprint.design, writer),
+        "learner": _write_learner(model.learner, model.blueprint.design, crossfit.fits, writer),
         "fits": [_write_one(fit, writer) for fit in crossfit.fits],
         "clusters": _write_clusters(contents.clusters, writer),
         "parts": writer.write(
             {
-                "base": base,
+                "base": replace(base, looks=None),
                 "treatment": model.blueprint.treatment,
                 "endog_names": model.endog_names,
                 "covariates": model.covariates,
@@ -207,12 +208,13 @@ def _read_recipe(stored: Any, reader: Reader) -> Recipe:
     )
 
 
-def _write_learner(learner: Learner, design: Design, writer: Writer) -> Any:
+def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer: Writer) -> Any:
     try:
         return writer.write(learner)
     except UnstorableError:
-        words, notes = learner.describe(design.base.family), tuple(learner.remarks(design))
-        return writer.write(RememberedLearner(words, notes))
+        details = pd.DataFrame([fit.details() for fit in fits])
+        words, notes = learner.describe(design.base.family), tuple(learner.remarks(design, details))
+        return writer.write(RememberedLearner(words, notes, learner.learns_rr))
 
 
 def _write_networks(fit: Any) -> Any:

@@ -22,11 +22,13 @@ class RememberedLearner(Learner):
     ----------
     words : str
     notes : tuple of str
-        Its remarks on the design.
+        Its remarks on the fit.
+    learns_rr : bool
     """
 
     words: str
     notes: tuple[str, ...]
+    learns_rr: bool  # type: ignore[misc]  # of a class elsewhere, of one fit here
 
     def check(self, design: Design, rows: int) -> None:
         raise LearnerError(f"{self.words} was not stored with its settings, so it cannot be fitted again.")
@@ -34,7 +36,7 @@ class RememberedLearner(Learner):
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
         raise LearnerError(f"{self.words} was not stored with its settings, so it cannot be fitted again.")
 
-    def remarks(self, design: Design) -> list[str]:
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return list(self.notes)
 
     def describe(self, family: str) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import torch
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.folds import draw_labels
-from riesz.learners.base import Fit, Learner
+from riesz.learners.base import Fit, Learner, need_covariates
 from riesz.learners.neural.batching import Feed, Handicap
 from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
@@ -184,9 +185,10 @@ class MADNet(Learner):
                 f"A training set has {rows} rows; a network wants at least 20, of which some decide when to stop. Use fewer folds, "
                 "or learner='linear'."
             )
+        need_covariates(design.base, "MADNet")
         _device(self.device)
 
-    def remarks(self, design: Design) -> list[str]:
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
 
     def describe(self, family: str) -> str:

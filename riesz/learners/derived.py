@@ -1,0 +1,167 @@
+r"""Riesz representers that follow from the distribution of the treatment given the covariates.
+
+A component's moment is a sum of readings :math:`w(A, X) f(d(A, X), X)`, or of derivatives of f there. Only the treatment may
+be moved. Then each reading's share in the representer is a closed form, whatever the estimand is called:
+
+- arms, with propensities p: :math:`\sum_j p_j(x) w(j, x) 1\{d(j, x) = a\} / p_a(x)`, summed over the arms j that someone may
+  come from. The ATE gives :math:`a/p - (1-a)/(1-p)`, the ATT :math:`a - (1-a) p/(1-p)` (over its normalizer).
+- a treatment that is normal given x with mean m and standard deviation s, moved by :math:`\delta(x)`: :math:`w\,\rho` with the
+  density ratio :math:`\rho = p(a - \delta | x) / p(a | x)`, and for a derivative
+  :math:`w\,\rho\,(a - \delta - m)/s^2`. The ADE gives :math:`(a - m)/s^2`.
+
+In: the looks of a base. Out: coefficients, and from these and the treatment's distribution rr at any treatment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.design import Base
+from riesz.errors import LearnerError
+from riesz.moment import Array, Look, Rows
+
+_INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without knowing its form."
+
+
+def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
+    """The arm, 0 the reference, from the raw treatment of shape (n, t)."""
+    return np.asarray(treatment @ np.arange(1, treatment.shape[1] + 1), dtype=np.intp)
+
+
+def arm_coefficients(base: Base) -> Array:
+    """What each component asks of arm j when a row comes from arm i, shape (K, arms i, arms j, n)."""
+    n, arms = len(base.y), base.treatment.shape[1] + 1
+    found = np.zeros((len(base.moment.weights), arms, arms, n))
+    for source in range(arms):
+        for c, looks in enumerate(_looks(base, np.full(n, float(source)))):
+            for look in looks:
+                _need_treatment_only(look)
+                if look.along != "value":
+                    raise LearnerError(
+                        "riesz.Propensity derives the Riesz representer from the arms' propensities, but this moment reads a "
+                        f"derivative of mu. {_INSTEAD}"
+                    )
+                found[c, source, arm_numbers(look.treatment), np.arange(n)] += look.weight
+    return found
+
+
+def arm_representer(coefficients: Array, p: Array) -> Array:
+    """The representer at every arm.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (K, arms, arms, n)
+    p : ndarray, shape (n, arms)
+
+    Returns
+    -------
+    ndarray, shape (K, arms, n)
+    """
+    return np.asarray(np.einsum("cijn,ni->cjn", coefficients, p) / p.T)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One reading of a component of a continuous treatment.
+
+    Attributes
+    ----------
+    weight, delta : ndarray, shape (n,)
+        Its weight, and by how much it moves the treatment; neither depends on the treatment.
+    derivative : bool
+    """
+
+    weight: Array
+    delta: Array
+    derivative: bool
+
+
+Pieces = tuple[tuple[Piece, ...], ...]
+
+
+def shift_pieces(base: Base) -> Pieces:
+    """The readings of every component, refused unless weights and displacements depend on the covariates alone."""
+    a = base.treatment[:, 0]
+    made = [_pieces(component, a) for component in _looks(base, a)]
+    for other in (np.roll(a, 1), np.roll(a, len(a) // 2), a.min() + a.max() - a):
+        again = [_pieces(component, other) for component in _looks(base, other)]
+        if not all(_alike(one, two) for one, two in zip(made, again, strict=True)):
+            raise LearnerError(
+                "riesz.Propensity derives the Riesz representer of a continuous treatment when it is moved by an amount, and rows "
+                "are weighted by a number, that depend on the covariates alone; in this moment they depend on the treatment "
+                f"itself. {_INSTEAD}"
+            )
+    return tuple(made)
+
+
+def _pieces(looks: Sequence[Look], a: Array) -> tuple[Piece, ...]:
+    for look in looks:
+        _need_treatment_only(look)
+    return tuple(Piece(one.weight, one.treatment[:, 0] - a, one.along == "treatment") for one in looks)
+
+
+def _alike(one: Sequence[Piece], two: Sequence[Piece]) -> bool:
+    return len(one) == len(two) and all(
+        p.derivative == q.derivative and np.allclose(p.weight, q.weight) and np.allclose(p.delta, q.delta)
+        for p, q in zip(one, two, strict=True)
+    )
+
+
+def _looks(base: Base, treatment: Array) -> tuple[tuple[Look, ...], ...]:
+    if base.looks is None:
+        raise LearnerError(
+            "This fit was loaded from a file, which does not hold the moment's function that riesz.Propensity asks where it "
+            "looks. Use the fit that was saved, or fit again."
+        )
+    return base.looks(treatment)
+
+
+def _need_treatment_only(look: Look) -> None:
+    if look.moves_covariates or look.along == "other":
+        raise LearnerError(
+            "riesz.Propensity derives the Riesz representer from the treatment's distribution, but this moment moves, or "
+            f"differentiates along, a covariate. {_INSTEAD}"
+        )
+
+
+@dataclass(frozen=True)
+class Normal:
+    """The distribution of a continuous treatment at some rows.
+
+    Attributes
+    ----------
+    mean, sd : ndarray, shape (n,)
+    cap : float
+        Largest density ratio; larger ones are set to it.
+    """
+
+    mean: Array
+    sd: Array
+    cap: float
+
+    def representer(self, pieces: Pieces, rows: Rows, a: Array) -> tuple[Array, Array]:
+        """The representer at treatments a of these rows, and its derivative along the treatment, both (K, n)."""
+        values, slopes = np.zeros((2, len(pieces), len(a)))
+        for c, component in enumerate(pieces):
+            for piece in component:
+                weight, delta = piece.weight[rows], piece.delta[rows]
+                ratio, held = self.ratio(delta, a)
+                bend = np.where(held, 0.0, ratio * delta / self.sd**2)
+                if piece.derivative:
+                    pull = (a - delta - self.mean) / self.sd**2
+                    values[c] += weight * ratio * pull
+                    slopes[c] += weight * (bend * pull + ratio / self.sd**2)
+                else:
+                    values[c] += weight * ratio
+                    slopes[c] += weight * bend
+        return values, slopes
+
+    def ratio(self, delta: Array, a: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """p(a - delta) / p(a), at most ``cap``, and where it was held there."""
+        log = delta * (a - self.mean - delta / 2) / self.sd**2
+        held = log > np.log(self.cap)
+        return np.exp(np.where(held, np.log(self.cap), log)), held

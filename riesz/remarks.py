@@ -1,0 +1,63 @@
+"""What the summary says besides numbers: the Riesz representer's health, and what a reader should be careful about."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from riesz.estimators import DEBIASED
+from riesz.model import Model
+from riesz.summary import number
+
+
+def health_lines(health: pd.DataFrame, rows: int) -> list[str]:
+    """The health of one Riesz representer in words."""
+    row = health.iloc[0]
+    return [
+        f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of {rows:,} rows.",
+        f"E_n[rr * anchor] = {row['rr_anchor']:.4g}, known value {row['anchor_moment']:.4g} (they should agree).",
+    ]
+
+
+def health_table(health: pd.DataFrame) -> pd.DataFrame:
+    """The health of several as a table of text."""
+    table = pd.DataFrame(
+        {
+            "largest |rr|": [number(v, 2) for v in health["largest_rr"]],
+            "effective n": [f"{v:,.0f}" for v in health["effective_n"]],
+            "E_n[rr * anchor]": [number(v) for v in health["rr_anchor"]],
+            "known value": [number(v) for v in health["anchor_moment"]],
+        },
+        index=health.index,
+    )
+    return table.rename_axis("Riesz representer", axis=1)
+
+
+def about_estimator(model: Model) -> list[str]:
+    """Why there is no standard error, if there is none."""
+    if not model.learner.learns_rr:
+        return [
+            f"No standard error: {model.learner.describe(model.blueprint.design.base.family)} learns mu alone. Without a Riesz "
+            "representer the plug-in's bias is neither corrected nor known to be small against its sampling error. For an interval "
+            "use another learner, such as learner='linear' or learner='madnet'."
+        ]
+    if model.estimator not in DEBIASED:
+        return [f"The {model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."]
+    return []
+
+
+def about_trimming(trimming: pd.DataFrame) -> list[str]:
+    """What trimming did to each parameter."""
+    return [
+        f"Trimming caps |rr| of {name} at {row['cap']:.3g} on {row['share']:.2%} of the rows and moves the estimate from "
+        f"{number(row['untrimmed'])} to {number(row['estimate'])}."
+        for name, row in trimming.iterrows()
+    ]
+
+
+def about_splitting(folds: int) -> list[str]:
+    """What it means that the sample was not split."""
+    return (
+        ["No sample splitting (folds=1): standard errors assume that the learner does not overfit."]
+        if folds == 1
+        else []
+    )
