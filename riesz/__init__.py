@@ -9,7 +9,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from riesz import datasets, montecarlo
+from riesz import datasets, montecarlo, plots
 from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
 from riesz.comparison import Comparison, compare, register_stargazer
 from riesz.contrasts import contrast
@@ -82,6 +82,7 @@ __all__ = [
     "load",
     "mean",
     "montecarlo",
+    "plots",
     "register_stargazer",
     "shift",
 ]

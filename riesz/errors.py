@@ -7,7 +7,7 @@ a bad argument are also :class:`ValueError`, which is what Python users catch.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class RieszError(Exception):
@@ -60,3 +60,12 @@ def listing(names: Iterable[object], most: int = 8) -> str:
     quoted = [f"`{name}`" for name in names]
     rest = len(quoted) - most
     return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def pick(parameter: str | None, names: Sequence[str]) -> str:
+    """The parameter that is meant, or an error that lists those there are."""
+    if parameter is None and len(names) == 1:
+        return names[0]
+    if parameter is None or parameter not in names:
+        raise RieszError(f"parameter={parameter!r}: wanted one of {', '.join(map(repr, names))}.")
+    return parameter

@@ -26,7 +26,7 @@ LEVELS = [
     {"estimators", "trimming"},
     {"inference"},
     {"diagnostics", "model", "summary"},
-    {"remarks"},
+    {"plots", "remarks"},
     {"preparation", "storage"},
     {"results"},
     {"comparison", "contrasts", "estimation", "loading"},

@@ -2,18 +2,16 @@
 
 ``parameters`` holds what everything with a covariance matrix has; ``core`` the estimates of a fit; ``diagnoses`` what it says
 about itself; ``confounding`` what an unmeasured confounder could do; ``tables`` what is printed; ``heterogeneity`` effects in
-groups; ``forecast`` new rows; ``storing`` files. :class:`Results` puts the parts together.
+groups; ``drawing`` pictures; ``forecast`` new rows; ``storing`` files. :class:`Results` puts the parts together.
 """
 
-from riesz.results.confounding import Confounding
+from riesz.results.drawing import Drawing
 from riesz.results.effects import Effects
 from riesz.results.forecast import Forecast
-from riesz.results.heterogeneity import Heterogeneity
 from riesz.results.storing import Storing
-from riesz.results.tables import Tables
 
 
-class Results(Tables, Confounding, Heterogeneity, Forecast, Storing):
+class Results(Drawing, Forecast, Storing):
     """Estimates with standard errors, and everything needed to question them.
 
     Made by :func:`riesz.ate` and the other verbs.

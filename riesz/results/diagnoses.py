@@ -12,11 +12,10 @@ from riesz.diagnostics.balance import balance_table
 from riesz.diagnostics.influence import Codes, by_fold, leave_one_out, normal_quantiles
 from riesz.diagnostics.overlap import Overlap, overlap
 from riesz.diagnostics.weights import representer_by_fold, representer_health
-from riesz.errors import RieszError
+from riesz.errors import RieszError, pick
 from riesz.estimands.base import show
 from riesz.inference import Estimate
 from riesz.results.core import Core
-from riesz.results.sensitivity import pick
 
 
 class Diagnoses(Core):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pandas as pd
 from riesz.frame import ClusterLabels
 from riesz.model import Model
 from riesz.moment import Array
+from riesz.plots import forest
 from riesz.results.parameters import Parameters
 from riesz.summary import Summary
 
@@ -114,6 +116,19 @@ class Effects(Parameters):
             tables=[self._parameter_table(alpha)],
             notes=[*tests, *self._words.notes],
         )
+
+    def plot(self, **options: Any) -> Any:
+        """A forest plot of the parameters: :func:`riesz.plots.forest` with its options. Returns the axes.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
+        >>> ax = riesz.ate("y ~ treat(a) * .", data).blp("~ x1").plot()
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['Intercept', 'x1']
+        """
+        return forest(self, **options)
 
     def _wald_row(self, matrix: Array) -> tuple[float, float, float]:
         if np.isnan(self._covariance).any():

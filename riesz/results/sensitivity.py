@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
-from riesz.errors import RieszError
+from riesz.errors import RieszError, pick
+from riesz.plots.confounding import draw_contour
 from riesz.summary import Summary, number
 
 
@@ -108,6 +110,36 @@ class Sensitivity:
         found = bounds(self.elements, list(self.names).index(name), strength(cf_y, cf_d, self.rho), self.level)
         return pd.concat([pd.DataFrame({"cf_d": cf_d, "cf_y": cf_y}), found], axis=1)
 
+    def plot(
+        self,
+        parameter: str | None = None,
+        *,
+        benchmarks: pd.DataFrame | None = None,
+        confidence: bool = False,
+        ax: Any = None,
+    ) -> Any:
+        """The contour plot, as in :func:`riesz.plots.sensitivity`; returns the axes.
+
+        Parameters
+        ----------
+        parameter : str, optional
+            Which one; needed when there are several.
+        benchmarks : pandas.DataFrame, optional
+            What ``fit.sensitivity_benchmark()`` found, to be marked.
+        confidence : bool
+            Draw the confidence bound instead of the bound itself.
+        ax : matplotlib.axes.Axes, optional
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
+        >>> ax = riesz.ate("y ~ treat(a) * (x1 + x2)", data).sensitivity().plot()
+        >>> ax.get_title(loc="left")
+        'Lower bound on ATE'
+        """
+        return draw_contour(self, parameter, benchmarks, confidence, ax)
+
     def summary(self) -> Summary:
         """The analysis in words and numbers: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``."""
         shares = {"rv", "rva"}
@@ -143,12 +175,3 @@ class Sensitivity:
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
-
-
-def pick(parameter: str | None, names: Sequence[str]) -> str:
-    """The parameter that is meant, or an error that lists those there are."""
-    if parameter is None and len(names) == 1:
-        return names[0]
-    if parameter is None or parameter not in names:
-        raise RieszError(f"parameter={parameter!r}: wanted one of {', '.join(map(repr, names))}.")
-    return parameter

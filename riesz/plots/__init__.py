@@ -1,0 +1,46 @@
+"""Plots of a fit, drawn by matplotlib (``pip install 'riesz[plots]'``), one function each.
+
+Every function takes a fit, draws in the axes given or in new ones, and returns the axes. ``fit.plot()`` and
+``fit.plot("balance")`` are short for them. Colours of text and background are those of the active style.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from riesz.plots.confounding import sensitivity
+from riesz.plots.estimates import estimators, forest, groups
+from riesz.plots.influence import influence, qq
+from riesz.plots.love import balance
+from riesz.plots.panels import panels
+from riesz.plots.training import history
+from riesz.plots.weights import overlap, representer
+
+#: Name to plot, as ``fit.plot("...")`` finds it; tests loop over it.
+PLOTS: dict[str, Callable[..., Any]] = {
+    "panels": panels,
+    "forest": forest,
+    "estimators": estimators,
+    "groups": groups,
+    "representer": representer,
+    "overlap": overlap,
+    "balance": balance,
+    "influence": influence,
+    "qq": qq,
+    "sensitivity": sensitivity,
+    "history": history,
+}
+
+__all__ = [
+    "PLOTS",
+    "balance",
+    "estimators",
+    "forest",
+    "groups",
+    "history",
+    "influence",
+    "overlap",
+    "panels",
+    "qq",
+    "representer",
+    "sensitivity",
+]

@@ -1,0 +1,85 @@
+"""What plots ask of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pandas as pd
+
+from riesz.diagnostics.overlap import Overlap
+from riesz.model import Model
+
+
+class Estimated(Protocol):
+    """Parameters with intervals: fits, group effects, contrasts, and results of statsmodels."""
+
+    @property
+    def params(self) -> pd.Series: ...
+
+    def conf_int(self, alpha: float = ...) -> pd.DataFrame: ...
+
+
+class Grouped(Protocol):
+    """Effects in groups."""
+
+    def tidy(self, alpha: float = ..., joint: bool = ...) -> pd.DataFrame: ...
+
+
+class Analysis(Protocol):
+    """A sensitivity analysis."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def cf_y(self) -> float: ...
+
+    @property
+    def cf_d(self) -> float: ...
+
+    @property
+    def null(self) -> Any: ...
+
+    @property
+    def table(self) -> pd.DataFrame: ...
+
+    def contour(self, parameter: str | None = ..., upto: float | None = ..., points: int = ...) -> pd.DataFrame: ...
+
+
+class Fitted(Protocol):
+    """A fit."""
+
+    model: Model
+
+    @property
+    def params(self) -> pd.Series: ...
+
+    def conf_int(self, alpha: float = ...) -> pd.DataFrame: ...
+
+    @property
+    def estimates(self) -> pd.DataFrame: ...
+
+    @property
+    def history(self) -> pd.DataFrame: ...
+
+    @property
+    def riesz_representer(self) -> pd.DataFrame: ...
+
+    def diagnostics(self) -> pd.DataFrame: ...
+
+    def overlap(self) -> Overlap: ...
+
+    def balance(self) -> pd.DataFrame: ...
+
+    def influential(self, k: int = ..., parameter: str | None = ...) -> pd.DataFrame: ...
+
+    def influence_quantiles(self, parameter: str | None = ...) -> pd.DataFrame: ...
+
+    def by(self, groups: Any) -> Grouped: ...
+
+    def sensitivity(
+        self, cf_y: float = ..., cf_d: float = ..., rho: float = ..., level: float = ..., null: Any = ...
+    ) -> Analysis: ...
+
+    def sensitivity_benchmark(self, *columns: str | Sequence[str]) -> pd.DataFrame: ...

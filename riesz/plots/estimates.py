@@ -1,0 +1,163 @@
+"""Forest plots: fits side by side, the estimators of one fit, effects in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from riesz.errors import RieszError
+from riesz.plots.asked import Estimated, Fitted
+from riesz.plots.canvas import COLOURS
+from riesz.plots.intervals import draw_intervals
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WORDS = {"direct": "direct (plug-in)", "ipw": "ipw (weighting)", "dr": "dr (one-step)", "tmle": "tmle (targeted)"}
+
+
+def forest(
+    *fits: Estimated,
+    names: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    null: float | None = 0.0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Estimates and intervals of one or several fits.
+
+    Parameters
+    ----------
+    *fits : Results, Effects, or results of statsmodels
+        Anything with ``params`` and ``conf_int()``.
+    names : sequence of str, optional
+        What to call the fits; by default numbers.
+    alpha : float
+        Intervals have level 1 - alpha.
+    null : float or None
+        Where a line of reference stands; it is left out when it is far from all estimates.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default in a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        A row for each parameter, or for each fit when they all have the same single one. Marks without a line are estimates
+        without a valid standard error.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> plain, rich = (riesz.ate(f"y ~ treat(a) {sign} .", data) for sign in "+*")
+    >>> ax = riesz.plots.forest(plain, rich, names=["plain", "rich"])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['plain', 'rich']
+    """
+    if not fits:
+        raise RieszError("forest() got no fits; wanted at least one, as in riesz.plots.forest(fit, other).")
+    if names is not None and (isinstance(names, str) or len(names) != len(fits)):
+        raise RieszError(f"names={names!r}: wanted one name for each of the {len(fits)} fits.")
+    called = [str(name) for name in (names or [f"({number})" for number in range(1, len(fits) + 1)])]
+    parts = [_table(fit, alpha).assign(fit=name) for fit, name in zip(fits, called, strict=True)]
+    table = pd.concat(parts, ignore_index=True)
+    parameters = table["parameter"].unique()
+    one = len(parameters) == 1 and len(fits) > 1
+    table = table.rename(
+        columns={"fit": "row", "parameter": "series"} if one else {"parameter": "row", "fit": "series"}
+    )
+    level = f"with {1 - alpha:.0%} interval" if table["low"].notna().any() else "(no standard error)"
+    return draw_intervals(table, f"{parameters[0] if one else 'Estimate'} {level}", ax, null)
+
+
+def _table(fit: Estimated, alpha: float) -> pd.DataFrame:
+    params, interval = pd.Series(fit.params), np.asarray(fit.conf_int(alpha), dtype=float)
+    return pd.DataFrame(
+        {
+            "parameter": params.index.map(str),
+            "estimate": params.to_numpy(),
+            "low": interval[:, 0],
+            "high": interval[:, 1],
+        }
+    )
+
+
+def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None) -> Axes:
+    """The estimators that the learner serves, side by side: plug-in, weighting, one-step and targeted.
+
+    Those without a valid standard error are hollow marks without an interval. Where mu and rr are both good, all four agree.
+
+    Parameters
+    ----------
+    fit : Results
+    null : float or None
+        Where a line of reference stands; it is left out when it is far from all estimates.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> ax = riesz.plots.estimators(riesz.ate("y ~ treat(a) * .", data))
+    >>> ax.get_yticklabels()[0].get_text()
+    'direct (plug-in)'
+    """
+    table = fit.estimates.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
+    table["estimator"] = table["estimator"].map(_WORDS)
+    names = table["parameter"].unique()
+    roles = (
+        {"estimator": "row", "parameter": "series"} if len(names) == 1 else {"parameter": "row", "estimator": "series"}
+    )
+    label = f"{names[0]} with 95% interval" if len(names) == 1 else "Estimate with 95% interval"
+    return draw_intervals(table.rename(columns=roles), label, ax, null)
+
+
+def groups(
+    fit: Fitted, by: Any, *, alpha: float = 0.05, joint: bool = True, null: float | None = 0.0, ax: Axes | None = None
+) -> Axes:
+    """Effects in groups, each with its interval.
+
+    Parameters
+    ----------
+    fit : Results
+    by : str or array_like
+        The groups, as in ``fit.by()``.
+    alpha : float
+    joint : bool
+        Also draw, thin, the wider intervals that hold for all groups at once.
+    null : float or None
+        Where a line of reference stands; it is left out when it is far from all estimates.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The dotted line is the estimate for everyone, where there is one parameter.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data.assign(region=lambda d: d.index % 3)
+    >>> ax = riesz.plots.groups(riesz.ate("y ~ treat(a) * . - region", data), "region")
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['0', '1', '2']
+    """
+    effects = fit.by(by)
+    table = effects.tidy(alpha).rename(
+        columns={"group": "row", "parameter": "series", "conf_low": "low", "conf_high": "high"}
+    )
+    if joint:
+        wide = effects.tidy(alpha, joint=True)
+        table = table.assign(joint_low=wide["conf_low"], joint_high=wide["conf_high"])
+    names = table["series"].unique()
+    label = f"{names[0] if len(names) == 1 else 'Estimate'} with {1 - alpha:.0%} interval"
+    ax = draw_intervals(table, label + (" (thin: joint)" if joint else ""), ax, null)
+    if len(names) == 1:
+        ax.axvline(float(fit.params.iloc[0]), color=COLOURS[0], linewidth=1.2, linestyle=":", zorder=0)
+    return ax

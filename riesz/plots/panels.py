@@ -1,0 +1,72 @@
+"""A fit at a glance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.errors import RieszError, pick
+from riesz.plots.asked import Fitted
+from riesz.plots.canvas import pyplot
+from riesz.plots.estimates import estimators
+from riesz.plots.influence import qq
+from riesz.plots.love import balance
+from riesz.plots.rows import wrap
+from riesz.plots.weights import overlap, representer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST = 12  # covariates in a panel
+
+
+def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]:
+    """Four panels: the estimators; overlap, or the Riesz representer where it implies no propensity; balance; normality.
+
+    Parameters
+    ----------
+    fit : Results
+    parameter : str, optional
+        Which one the last three panels are about; by default the first.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes, shape (2, 2)
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.plots.panels(riesz.ate("y ~ treat(a) * .", data)).shape
+    (2, 2)
+    """
+    names = list(fit.params.index)
+    name = pick(names[0] if parameter is None else parameter, names)
+    fit.diagnostics()  # refuses a fit without a Riesz representer
+    _, made = pyplot().subplots(2, 2, figsize=(10.5, 7.5), layout="constrained")
+    estimators(fit, ax=made[0, 0])
+    second = "Overlap" if _implies_propensity(fit, name) else "Riesz representer"
+    (overlap if second == "Overlap" else representer)(fit, name, ax=made[0, 1])
+    balance(fit, name, most=_MOST, ax=made[1, 0])
+    qq(fit, name, ax=made[1, 1])
+    about = f": {wrap(name, 30)}" if len(names) > 1 else ""
+    titles = ("Estimators", second + about, "Balance" + about, "Influence" + about)
+    for ax, title in zip(made.flat, titles, strict=True):
+        _entitle(ax, title)
+    return np.asarray(made)
+
+
+def _implies_propensity(fit: Fitted, name: str) -> bool:
+    try:
+        return bool((fit.overlap().rows["parameter"] == name).any())
+    except RieszError:
+        return False
+
+
+def _entitle(ax: Axes, title: str) -> None:
+    """A title above the axes and above the legend that may stand there."""
+    legend = ax.get_legend()
+    height = 0.0 if legend is None else legend.get_window_extent().height * 72 / ax.figure.dpi
+    ax.set_title(title, loc="left", fontweight="bold", pad=6 + height)

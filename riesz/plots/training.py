@@ -1,0 +1,69 @@
+"""The course of training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from riesz.errors import RieszError, listing
+from riesz.plots.asked import Fitted
+from riesz.plots.canvas import COLOURS, axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WORDS = {"loss": "training loss", "valid_loss": "validation loss"}
+_STYLES = ("-", "--", ":", "-.")
+
+
+def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax: Axes | None = None) -> Axes:
+    """The course of training, a thin line for each network.
+
+    Parameters
+    ----------
+    fit : Results
+        Of a learner that trains networks.
+    columns : sequence of str
+        Of ``fit.history``.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Where the validation loss is drawn, a dot marks its minimum for each network.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+    >>> quick = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 5, 5),))
+    >>> ax = riesz.plots.history(riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2))
+    >>> ax.get_xlabel()
+    'Epoch'
+    """
+    course = fit.history
+    if course.empty or "epoch" not in course:
+        words = fit.model.learner.describe(fit.model.blueprint.design.base.family)
+        raise RieszError(f"{words} has no course of training to draw; networks have, such as learner='madnet'.")
+    unknown = [name for name in columns if name not in course]
+    if unknown:
+        raise RieszError(f"history has no {listing(unknown)}; wanted some of {listing(course.columns)}.")
+    ax = axes(ax)
+    keys = [name for name in ("member", "network") if name in course]
+    for number, column in enumerate(columns):
+        colour, style = COLOURS[number % len(COLOURS)], _STYLES[number % len(_STYLES)]
+        for place, (_, one) in enumerate(course.groupby(keys)):
+            name = _WORDS.get(column, column.replace("_", " ")) if place == 0 else "_"
+            ax.plot(one["epoch"], one[column], color=colour, linestyle=style, linewidth=1.3, alpha=0.75, label=name)
+            if column == "valid_loss":
+                best = one.loc[one[column].idxmin()]
+                ax.plot(best["epoch"], best[column], "o", color=colour, markersize=4.5)
+    values = course[list(columns)].to_numpy()
+    if (values > 0).all() and np.nanmax(values) > 20 * np.nanmin(values):
+        ax.set_yscale("log")
+    ax.set_xlabel("Epoch")
+    ax.set_ylabel("Loss" if set(columns) <= set(_WORDS) else "Value")
+    ax.legend(frameon=False)
+    return ax

@@ -1,0 +1,131 @@
+"""The Riesz representer: how it is distributed, and the propensity it implies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.errors import pick
+from riesz.estimands.base import show
+from riesz.moment import Array
+from riesz.plots.asked import Fitted
+from riesz.plots.canvas import COLOURS, axes, legend_above, neutral
+from riesz.plots.rows import wrap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BINS = 40
+_MARGIN = 0.05  # width of the bins outside of [0, 1], which hold all that is beyond
+
+
+def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax: Axes | None = None) -> Axes:
+    """The distribution of the Riesz representer over the rows, by arm where the treatment has arms.
+
+    Parameters
+    ----------
+    fit : Results
+    parameter : str, optional
+        Which one; needed when there are several.
+    bins : int
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Ticks below the bars mark the ten rows with the largest |rr|.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> ax = riesz.plots.representer(riesz.ate("y ~ treat(a) * .", data))
+    >>> ax.get_xlabel()
+    'Riesz representer of ATE'
+    """
+    name = pick(parameter, list(fit.params.index))
+    rr, base = fit.riesz_representer[name].to_numpy(), fit.model.blueprint.design.base
+    ax = axes(ax)
+    treatment, edges = fit.model.blueprint.treatment, np.histogram_bin_edges(rr, bins)
+    codes = np.zeros(len(rr), dtype=np.intp) if base.strata is None else base.strata
+    labels = ["_"] if base.strata is None else [f"{treatment.name} = {show(level)}" for level in treatment.levels]
+    for arm, label in enumerate(labels):
+        own = codes == arm
+        colour, bars = COLOURS[arm % len(COLOURS)], list(edges)
+        ax.hist(
+            rr[own], bars, weights=base.frequency[own], color=colour, alpha=0.6, edgecolor=colour, label=wrap(label)
+        )
+    largest = rr[np.argsort(-np.abs(rr), kind="stable")[:10]]
+    ax.plot(largest, np.zeros(len(largest)), "|", color=neutral(), markersize=12, clip_on=False, label="_")
+    ax.set_xlabel(f"Riesz representer of {wrap(name, 40)}")
+    ax.set_ylabel("Rows")
+    if len(labels) > 1:
+        legend_above(ax, max(len(line) for label in labels for line in wrap(label).split("\n")))
+    return ax
+
+
+def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax: Axes | None = None) -> Axes:
+    """The propensity that the Riesz representer implies, one arm above the line and the other below it.
+
+    Parameters
+    ----------
+    fit : Results
+        With a treatment of two arms.
+    parameter : str, optional
+        Which one; needed when there are several.
+    bins : int
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Bars are shares of the arm's rows; hatched ones hold all rows whose implied propensity is below 0 or above 1. The effect
+        on the treated tells the propensity of the controls only, and the other way round.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
+    >>> ax = riesz.plots.overlap(riesz.ate("y ~ treat(a) * .", data))
+    >>> ax.get_xlabel()
+    'Implied propensity of a = 1'
+    """
+    name = pick(parameter, list(fit.params.index))
+    rows, treatment = fit.overlap().rows, fit.model.blueprint.treatment
+    rows = rows[rows["parameter"] == name]
+    arms = [show(level) for level in treatment.levels]
+    shown = [arm for arm in reversed(arms) if (rows["arm"] == arm).any()]
+    ax = axes(ax)
+    labels = []
+    for arm in shown:
+        p = rows.loc[rows["arm"] == arm, "propensity"].to_numpy()
+        outside = float(np.mean((p < 0) | (p > 1)))
+        labels.append(wrap(f"{treatment.name} = {arm}" + (f" ({outside:.1%} outside)" if outside else ""), 40))
+        sign = -1.0 if len(shown) > 1 and arm == shown[1] else 1.0
+        _draw_arm(ax, p, bins, sign, COLOURS[arms.index(arm)], labels[-1])
+    ax.axhline(0.0, color=neutral(), linewidth=0.8)
+    for edge in (0.0, 1.0):
+        ax.axvline(edge, color=neutral(), linewidth=0.8, linestyle=":", alpha=0.7)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):.3g}")
+    ax.set_xlim(-1.4 * _MARGIN, 1 + 1.4 * _MARGIN)
+    ax.set_xlabel(f"Implied propensity of {wrap(f'{treatment.name} = {arms[1]}', 40)}")
+    ax.set_ylabel("Share of the arm")
+    legend_above(ax, max(len(line) for label in labels for line in label.split("\n")))
+    return ax
+
+
+def _draw_arm(ax: Axes, p: Array, bins: int, sign: float, colour: str, label: str) -> None:
+    edges = np.concatenate([[-_MARGIN], np.linspace(0.0, 1.0, bins + 1), [1.0 + _MARGIN]])
+    share = _shares(p, edges) * sign
+    middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    inner: npt.NDArray[np.bool_] = (middle > 0) & (middle < 1)
+    ax.bar(middle[inner], share[inner], width[inner], color=colour, alpha=0.6, edgecolor=colour, label=label)
+    ax.bar(middle[~inner], share[~inner], width[~inner], hatch="////", fill=False, edgecolor=colour, label="_")
+
+
+def _shares(p: Array, edges: Array) -> Array:
+    """The share of rows in every bin; the first and the last hold all that is outside of [0, 1]."""
+    inside = np.histogram(p[(p >= 0) & (p <= 1)], edges[1:-1])[0]
+    return np.concatenate([[(p < 0).sum()], inside, [(p > 1).sum()]]) / len(p)
