@@ -1,22 +1,23 @@
 """Where plots are drawn and in which colours.
 
 matplotlib is loaded when the first plot is asked for. Colours of data are Okabe and Ito's, which colour-blind readers can tell
-apart and which are neither too dark for a black page nor too light for a white one; text, lines of reference and everything else
-take the colours of the active style.
+apart; the first is dark blue on a light page and light blue on a dark one. Text, lines of reference and everything else take the
+colours of the active style.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from riesz.errors import RieszError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Blue, vermillion, green, orange, purple, sky blue.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9")
+_BLUE, _SKY = "#0072B2", "#56B4E9"
+_OTHERS = ("#D55E00", "#009E73", "#E69F00", "#CC79A7")  # vermillion, green, orange, purple
 MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, HEIGHT = 6.0, 4.0  # inches
 
@@ -45,9 +46,12 @@ def neutral() -> str:
     return str(pyplot().rcParams["text.color"])
 
 
-def page() -> str:
-    """The colour behind the data in the active style."""
-    return str(pyplot().rcParams["axes.facecolor"])
+def colours() -> tuple[str, ...]:
+    """The colours of data, six of them, for the page of the active style."""
+    from matplotlib.colors import to_rgb
+
+    dark = sum(to_rgb(pyplot().rcParams["axes.facecolor"])) < 1.5
+    return (_SKY, *_OTHERS, _BLUE) if dark else (_BLUE, *_OTHERS, _SKY)
 
 
 def points(size: str) -> float:
@@ -57,8 +61,9 @@ def points(size: str) -> float:
     return float(FontProperties(size=pyplot().rcParams[size]).get_size_in_points())
 
 
-def legend_above(ax: Axes, longest: int) -> None:
-    """A legend above the axes, in as many columns as names of this length allow."""
+def legend_above(ax: Axes, names: Sequence[str]) -> None:
+    """A legend above the axes, in as many columns as these names allow."""
+    longest = max(len(line) for name in names for line in name.split("\n"))
     ax.legend(
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
@@ -68,3 +73,10 @@ def legend_above(ax: Axes, longest: int) -> None:
         handlelength=1.2,
         columnspacing=1.2,
     )
+
+
+def entitle(ax: Axes, title: str, **look: Any) -> None:
+    """A title above the axes and above the legend that may stand there."""
+    legend = ax.get_legend()
+    height = 0.0 if legend is None else legend.get_window_extent().height * 72 / ax.figure.dpi
+    ax.set_title(title, loc="left", pad=6 + height, **look)

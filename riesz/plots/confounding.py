@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from riesz.errors import pick
+from riesz.moment import Array
 from riesz.plots.asked import Analysis, Fitted
-from riesz.plots.canvas import COLOURS, axes, neutral, page
+from riesz.plots.canvas import MARKERS, axes, colours, entitle, legend_above, neutral
 from riesz.plots.rows import wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.text import Annotation
-    from matplotlib.transforms import Bbox
 
 _POINTS = 60  # of the grid, on each axis
 
@@ -59,8 +58,8 @@ def sensitivity(
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
     >>> ax = riesz.plots.sensitivity(riesz.ate("y ~ treat(a) * (x1 + x2)", data), benchmarks=["x1"])
-    >>> [text.get_text() for text in ax.texts if text.get_text() == "x1"]
-    ['x1']
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['cf_d = 0.03, cf_y = 0.03', 'x1']
     """
     analysis = fit.sensitivity(cf_y=cf_y, cf_d=cf_d, rho=rho, level=level, null=null)
     found = fit.sensitivity_benchmark(*benchmarks) if benchmarks else None
@@ -72,10 +71,10 @@ def draw_contour(
 ) -> Axes:
     """The contours of one analysis, with benchmarks from ``fit.sensitivity_benchmark()``."""
     name = pick(parameter, list(analysis.names))
-    marks = {"scenario": (analysis.cf_d, analysis.cf_y)}
+    marks = {f"cf_d = {analysis.cf_d:g}, cf_y = {analysis.cf_y:g}": (analysis.cf_d, analysis.cf_y)}
     if benchmarks is not None:
         own = benchmarks.xs(name, level="parameter")
-        marks |= {str(label): (row["cf_d"], row["cf_y"]) for label, row in own.iterrows()}
+        marks |= {wrap(str(label)): (row["cf_d"], row["cf_y"]) for label, row in own.iterrows()}
     grid = analysis.contour(name, points=_POINTS)
     furthest = 1.15 * max(max(pair) for pair in marks.values())
     if furthest > grid["cf_d"].max():
@@ -86,7 +85,7 @@ def draw_contour(
     _draw_contours(ax, grid, bound[bool(above), confidence], null)
     _mark(ax, marks)
     side = ("Lower" if above else "Upper") + (" confidence bound" if confidence else " bound")
-    ax.set_title(f"{side} on {wrap(name, 44)}", loc="left", fontsize="medium")
+    entitle(ax, f"{side} on {wrap(name, 44)}", fontsize="medium")
     ax.set_xlabel("cf_d: share of the representer's variance")
     ax.set_ylabel("cf_y: share of the residual variance")
     return ax
@@ -98,48 +97,25 @@ def _draw_contours(ax: Axes, grid: pd.DataFrame, column: str, null: float) -> No
     x, y = np.unique(grid["cf_d"]), np.unique(grid["cf_y"])
     z = grid[column].to_numpy().reshape(len(y), len(x))
     levels = [one for one in MaxNLocator(9).tick_values(z.min(), z.max()) if not np.isclose(one, null, atol=1e-12)]
-    lines = ax.contour(x, y, z, levels=levels, colors=COLOURS[0], linewidths=1.1, linestyles="solid")
-    ax.clabel(lines, fmt="%g", fontsize="small")
-    if z.min() < null < z.max():
-        reached = ax.contour(x, y, z, levels=[null], colors=COLOURS[1], linewidths=2.2, linestyles="solid")
-        ax.clabel(reached, fmt="%g", fontsize="small")
     ax.set_xlim(0.0, x[-1])
     ax.set_ylim(0.0, y[-1])
+    for chosen, colour, width in ((levels, colours()[0], 1.1), ([null], colours()[1], 2.4)):
+        inside = [level for level in chosen if z.min() < level < z.max()]
+        if inside:
+            lines = ax.contour(x, y, z, levels=inside, colors=colour, linewidths=width, linestyles="solid")
+            ax.clabel(lines, fmt="%g", fontsize="small", manual=_on_diagonal(x, np.diag(z), inside))
+
+
+def _on_diagonal(axis: Array, z: Array, levels: Sequence[float]) -> list[tuple[float, float]]:
+    """Where contours cross the diagonal, as all do; those at its ends get no label, which would be cut."""
+    order = np.argsort(z)
+    crossed = np.interp(levels, z[order], axis[order])
+    return [(place, place) for place in crossed if 0.05 * axis[-1] < place < 0.94 * axis[-1]]
 
 
 def _mark(ax: Axes, marks: dict[str, tuple[float, float]]) -> None:
-    from matplotlib.patheffects import withStroke
-
-    end, texts = ax.get_xlim()[1], []
     for number, (label, (x, y)) in enumerate(marks.items()):
-        colour = neutral() if number == 0 else COLOURS[2]
-        ax.plot(x, y, "D" if number == 0 else "o", color=colour, markersize=6, zorder=4, clip_on=False)
-        left = x > 0.6 * end
-        texts.append(
-            ax.annotate(
-                wrap(label),
-                (x, y),
-                (-8 if left else 8, 0),
-                textcoords="offset points",
-                ha="right" if left else "left",
-                va="center",
-                fontsize="small",
-                path_effects=[withStroke(linewidth=3, foreground=page())],
-                zorder=5,
-            )
-        )
-    _move_apart(ax, texts)
-
-
-def _move_apart(ax: Axes, texts: list[Annotation]) -> None:
-    """Push labels up until none covers another or leaves the axes at the bottom."""
-    ax.figure.draw_without_rendering()  # type: ignore[union-attr]
-    taken: list[Bbox] = []
-    bottom, scale = ax.get_window_extent().y0, 72 / ax.figure.dpi
-    for text in sorted(texts, key=lambda one: one.get_window_extent().y0):
-        box = text.get_window_extent()
-        lowest = max([bottom + 3, *(other.y1 + 3 for other in taken if other.x0 < box.x1 and box.x0 < other.x1)])
-        rise = max(0.0, lowest - box.y0)
-        across, up = text.xyann
-        text.xyann = (across, up + rise * scale)
-        taken.append(box.translated(0.0, rise))
+        colour = neutral() if number == 0 else colours()[(number + 1) % len(colours())]
+        marker = MARKERS[(number + 3) % len(MARKERS)]
+        ax.plot(x, y, marker, color=colour, markersize=7, zorder=4, clip_on=False, linestyle="none", label=label)
+    legend_above(ax, list(marks))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from riesz.errors import RieszError
 from riesz.plots.asked import Estimated, Fitted
-from riesz.plots.canvas import COLOURS
+from riesz.plots.canvas import colours
 from riesz.plots.intervals import draw_intervals
 
 if TYPE_CHECKING:
@@ -159,5 +159,5 @@ def groups(
     label = f"{names[0] if len(names) == 1 else 'Estimate'} with {1 - alpha:.0%} interval"
     ax = draw_intervals(table, label + (" (thin: joint)" if joint else ""), ax, null)
     if len(names) == 1:
-        ax.axvline(float(fit.params.iloc[0]), color=COLOURS[0], linewidth=1.2, linestyle=":", zorder=0)
+        ax.axvline(float(fit.params.iloc[0]), color=colours()[0], linewidth=1.2, linestyle=":", zorder=0)
     return ax

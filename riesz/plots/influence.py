@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from riesz.errors import pick
 from riesz.plots.asked import Fitted
-from riesz.plots.canvas import COLOURS, axes, neutral
+from riesz.plots.canvas import axes, colours, neutral
 from riesz.plots.rows import lay_out, wrap
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def influence(fit: Fitted, parameter: str | None = None, *, k: int = 12, ax: Axe
     ax = axes(ax, rows.inches)
     rows.label(ax, [f"{share:.1%}" for share in table["share_of_variance"]])
     change = table["change_in_se"]
-    ax.hlines(rows.centres, 0.0, change, color=COLOURS[0], linewidth=1.5)
-    ax.plot(change, rows.centres, "o", color=COLOURS[0], markersize=6)
+    ax.hlines(rows.centres, 0.0, change, color=colours()[0], linewidth=1.5)
+    ax.plot(change, rows.centres, "o", color=colours()[0], markersize=6)
     ax.axvline(0.0, color=neutral(), linewidth=0.8)
     ax.margins(x=0.08)
     ax.set_xlabel(f"Change in {wrap(name, 30)} without it, in standard errors")
-    ax.set_ylabel("Cluster" if fit.model.blueprint.design.base.groups is not None else "Row")
+    ax.set_ylabel("Row" if ".rr" in table else "Cluster")
     return ax
 
 
@@ -90,7 +90,7 @@ def qq(fit: Fitted, parameter: str | None = None, *, ax: Axes | None = None) -> 
     ends = table["theoretical"].iloc[[0, -1]].to_numpy()
     many = len(table) > _MOST_POINTS
     ax.plot(ends, ends, color=neutral(), linewidth=1.0, linestyle="--", alpha=0.7, label="normal")
-    (dots,) = ax.plot(table["theoretical"], table["sample"], "o", color=COLOURS[0], markersize=3.5, alpha=0.6)
+    (dots,) = ax.plot(table["theoretical"], table["sample"], "o", color=colours()[0], markersize=3.5, alpha=0.6)
     dots.set(markeredgewidth=0.0, rasterized=many)
     ax.set_xlabel("Normal quantile")
     ax.set_ylabel(f"Influence on {wrap(name, 24)} (standardized)")

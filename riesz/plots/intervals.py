@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.moment import Array
-from riesz.plots.canvas import COLOURS, MARKERS, axes, legend_above, neutral
+from riesz.plots.canvas import MARKERS, axes, colours, legend_above, neutral
 from riesz.plots.rows import lay_out, wrap
 
 if TYPE_CHECKING:
@@ -41,24 +41,24 @@ def draw_intervals(
     for number, name in enumerate(series):
         part = table[table["series"] == name]
         y = rows.centres[part["row"].map(labels.index)] + _APART * (number - (len(series) - 1) / 2)
-        _draw(ax, part, y, number % len(COLOURS), wrap(str(name)) if len(series) > 1 else "")
+        _draw(ax, part, y, number % len(colours()), wrap(str(name)) if len(series) > 1 else "")
     _limits(ax, table, null)
     ax.set_xlabel(xlabel)
     if len(series) > 1:
-        legend_above(ax, max(len(line) for name in series for line in wrap(str(name)).split("\n")))
+        legend_above(ax, [wrap(str(name)) for name in series])
     return ax
 
 
 def _draw(ax: Axes, part: pd.DataFrame, y: Array, look: int, name: str) -> None:
-    colour, marker = COLOURS[look], MARKERS[look]
+    colour, marker = colours()[look], MARKERS[look]
     if "joint_low" in part:
         ax.hlines(y, part["joint_low"], part["joint_high"], color=colour, linewidth=1.0, alpha=0.8)
     ax.hlines(y, part["low"], part["high"], color=colour, linewidth=2.2)
     sure = part["low"].notna().to_numpy()
     estimate = part["estimate"].to_numpy()
-    ax.plot(estimate[sure], y[sure], marker, color=colour, markersize=6, label=name or "_")
-    hollow = name if not sure.any() and name else "_"
-    ax.plot(estimate[~sure], y[~sure], marker, color=colour, markersize=6, fillstyle="none", label=hollow)
+    for rows, fill, label in ((sure, "full", name), (~sure, "none", "_" if sure.any() else name)):
+        if rows.any():
+            ax.plot(estimate[rows], y[rows], marker, color=colour, markersize=6, fillstyle=fill, label=label or "_")
 
 
 def _limits(ax: Axes, table: pd.DataFrame, null: float | None) -> None:

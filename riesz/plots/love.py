@@ -9,7 +9,7 @@ import pandas as pd
 from riesz.diagnostics.concerns import IMBALANCE
 from riesz.errors import RieszError, pick
 from riesz.plots.asked import Fitted
-from riesz.plots.canvas import COLOURS, axes, legend_above, neutral
+from riesz.plots.canvas import axes, colours, legend_above, neutral
 from riesz.plots.rows import lay_out
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def balance(
     rows.label(ax)
     ax.hlines(rows.centres, shown["standardized"], shown["unadjusted"], color=neutral(), linewidth=0.8, alpha=0.4)
     ax.plot(
-        shown["unadjusted"], rows.centres, "s", color=COLOURS[1], markersize=6.5, fillstyle="none", label="unadjusted"
+        shown["unadjusted"], rows.centres, "s", color=colours()[1], markersize=6.5, fillstyle="none", label="unadjusted"
     )
-    ax.plot(shown["standardized"], rows.centres, "o", color=COLOURS[0], markersize=6, label="weighted by rr")
+    ax.plot(shown["standardized"], rows.centres, "o", color=colours()[0], markersize=6, label="weighted by rr")
     ax.axvline(0.0, color=neutral(), linewidth=0.8)
     end = float(shown.max(axis=None))
     if end > 0.6 * IMBALANCE:
@@ -71,7 +71,7 @@ def balance(
     ax.set_xlabel("Absolute standardized imbalance")
     if len(shown) < len(table):
         ax.set_ylabel(f"Worst {len(shown)} of {len(table)}")
-    legend_above(ax, len("weighted by rr"))
+    legend_above(ax, ["unadjusted", "weighted by rr"])
     return ax
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from riesz.errors import RieszError, pick
 from riesz.plots.asked import Fitted
-from riesz.plots.canvas import pyplot
+from riesz.plots.canvas import entitle, pyplot
 from riesz.plots.estimates import estimators
 from riesz.plots.influence import qq
 from riesz.plots.love import balance
 from riesz.plots.rows import wrap
 from riesz.plots.weights import overlap, representer
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MOST = 12  # covariates in a panel
 
@@ -54,7 +49,7 @@ def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]
     about = f": {wrap(name, 30)}" if len(names) > 1 else ""
     titles = ("Estimators", second + about, "Balance" + about, "Influence" + about)
     for ax, title in zip(made.flat, titles, strict=True):
-        _entitle(ax, title)
+        entitle(ax, title, fontweight="bold")
     return np.asarray(made)
 
 
@@ -63,10 +58,3 @@ def _implies_propensity(fit: Fitted, name: str) -> bool:
         return bool((fit.overlap().rows["parameter"] == name).any())
     except RieszError:
         return False
-
-
-def _entitle(ax: Axes, title: str) -> None:
-    """A title above the axes and above the legend that may stand there."""
-    legend = ax.get_legend()
-    height = 0.0 if legend is None else legend.get_window_extent().height * 72 / ax.figure.dpi
-    ax.set_title(title, loc="left", fontweight="bold", pad=6 + height)

@@ -9,7 +9,7 @@ import numpy as np
 
 from riesz.errors import RieszError, listing
 from riesz.plots.asked import Fitted
-from riesz.plots.canvas import COLOURS, axes
+from riesz.plots.canvas import axes, colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +53,7 @@ def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax:
     ax = axes(ax)
     keys = [name for name in ("member", "network") if name in course]
     for number, column in enumerate(columns):
-        colour, style = COLOURS[number % len(COLOURS)], _STYLES[number % len(_STYLES)]
+        colour, style = colours()[number % len(colours())], _STYLES[number % len(_STYLES)]
         for place, (_, one) in enumerate(course.groupby(keys)):
             name = _WORDS.get(column, column.replace("_", " ")) if place == 0 else "_"
             ax.plot(one["epoch"], one[column], color=colour, linestyle=style, linewidth=1.3, alpha=0.75, label=name)

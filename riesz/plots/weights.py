@@ -9,15 +9,17 @@ import numpy.typing as npt
 
 from riesz.errors import pick
 from riesz.estimands.base import show
+from riesz.estimands.treatment import Treatment
 from riesz.moment import Array
 from riesz.plots.asked import Fitted
-from riesz.plots.canvas import COLOURS, axes, legend_above, neutral
+from riesz.plots.canvas import axes, colours, legend_above, neutral
 from riesz.plots.rows import wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BINS = 40
+_SHORT = 26  # characters
 _MARGIN = 0.05  # width of the bins outside of [0, 1], which hold all that is beyond
 
 
@@ -35,7 +37,7 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     Returns
     -------
     matplotlib.axes.Axes
-        Ticks below the bars mark the ten rows with the largest |rr|.
+        Ticks at the bottom mark the ten rows with the largest |rr|.
 
     Examples
     --------
@@ -50,20 +52,24 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     ax = axes(ax)
     treatment, edges = fit.model.blueprint.treatment, np.histogram_bin_edges(rr, bins)
     codes = np.zeros(len(rr), dtype=np.intp) if base.strata is None else base.strata
-    labels = ["_"] if base.strata is None else [f"{treatment.name} = {show(level)}" for level in treatment.levels]
+    labels = ["_"] if base.strata is None else [_arm(treatment, show(level)) for level in treatment.levels]
     for arm, label in enumerate(labels):
         own = codes == arm
-        colour, bars = COLOURS[arm % len(COLOURS)], list(edges)
-        ax.hist(
-            rr[own], bars, weights=base.frequency[own], color=colour, alpha=0.6, edgecolor=colour, label=wrap(label)
-        )
+        colour, bars = colours()[arm % len(colours())], list(edges)
+        ax.hist(rr[own], bars, weights=base.frequency[own], color=colour, alpha=0.6, edgecolor=colour, label=label)
     largest = rr[np.argsort(-np.abs(rr), kind="stable")[:10]]
-    ax.plot(largest, np.zeros(len(largest)), "|", color=neutral(), markersize=12, clip_on=False, label="_")
-    ax.set_xlabel(f"Riesz representer of {wrap(name, 40)}")
+    ax.vlines(largest, 0.0, 0.035, color=neutral(), linewidth=1.2, transform=ax.get_xaxis_transform(), label="_")
+    ax.set_xlabel(f"Riesz representer of {wrap(name, 30)}")
     ax.set_ylabel("Rows")
     if len(labels) > 1:
-        legend_above(ax, max(len(line) for label in labels for line in wrap(label).split("\n")))
+        legend_above(ax, labels)
     return ax
+
+
+def _arm(treatment: Treatment, arm: str) -> str:
+    """What an arm is called: with the treatment's name, if that is short."""
+    text = f"{treatment.name} = {arm}"
+    return text if len(text) <= _SHORT else wrap(arm, 30)
 
 
 def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax: Axes | None = None) -> Axes:
@@ -102,17 +108,17 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     for arm in shown:
         p = rows.loc[rows["arm"] == arm, "propensity"].to_numpy()
         outside = float(np.mean((p < 0) | (p > 1)))
-        labels.append(wrap(f"{treatment.name} = {arm}" + (f" ({outside:.1%} outside)" if outside else ""), 40))
+        labels.append(_arm(treatment, arm) + (f" ({outside:.1%} outside)" if outside else ""))
         sign = -1.0 if len(shown) > 1 and arm == shown[1] else 1.0
-        _draw_arm(ax, p, bins, sign, COLOURS[arms.index(arm)], labels[-1])
+        _draw_arm(ax, p, bins, sign, colours()[arms.index(arm)], labels[-1])
     ax.axhline(0.0, color=neutral(), linewidth=0.8)
     for edge in (0.0, 1.0):
         ax.axvline(edge, color=neutral(), linewidth=0.8, linestyle=":", alpha=0.7)
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):.3g}")
     ax.set_xlim(-1.4 * _MARGIN, 1 + 1.4 * _MARGIN)
-    ax.set_xlabel(f"Implied propensity of {wrap(f'{treatment.name} = {arms[1]}', 40)}")
+    ax.set_xlabel(f"Implied propensity of {_arm(treatment, arms[1])}")
     ax.set_ylabel("Share of the arm")
-    legend_above(ax, max(len(line) for label in labels for line in label.split("\n")))
+    legend_above(ax, labels)
     return ax
 
 
