@@ -64,10 +64,11 @@ def points(size: str) -> float:
 def legend_above(ax: Axes, names: Sequence[str]) -> None:
     """A legend above the axes, in as many columns as these names allow."""
     longest = max(len(line) for name in names for line in name.split("\n"))
+    room = ax.get_window_extent().width / ax.figure.dpi * 72 / (0.62 * points("legend.fontsize"))  # in letters
     ax.legend(
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
-        ncols=max(1, min(4, 64 // (longest + 6))),
+        ncols=max(1, min(4, int(room / (longest + 6)))),
         frameon=False,
         borderaxespad=0.2,
         handlelength=1.2,

@@ -81,7 +81,8 @@ def draw_contour(
         grid = analysis.contour(name, min(furthest, 0.99), _POINTS)
     null, above = float(analysis.null[name]), analysis.table.loc[name, "estimate"] >= analysis.null[name]
     bound = {(True, False): "lower", (True, True): "conf_low", (False, False): "upper", (False, True): "conf_high"}
-    ax = axes(ax, 4.4)
+    lines = sum(label.count("\n") + 1 for label in marks)
+    ax = axes(ax, 4.1 + 0.1 * lines)
     _draw_contours(ax, grid, bound[bool(above), confidence], null)
     _mark(ax, marks)
     side = ("Lower" if above else "Upper") + (" confidence bound" if confidence else " bound")
