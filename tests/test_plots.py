@@ -292,6 +292,9 @@ def test_errors(fit: riesz.Results, many: riesz.Results, frame: pd.DataFrame, mo
         fit.plot("balanced")
     with pytest.raises(riesz.RieszError, match="wanted one of 'ATE', 'ATT'"):
         many.plot("balance")
+    both = riesz.estimate("y ~ treat(a) * x1", frame, [riesz.ATE(), riesz.CustomMoment(lambda mu, data: mu(data))])
+    with pytest.raises(riesz.RieszError, match="does not tell a propensity"):
+        both.plot("overlap", both.params.index[1])
     with pytest.raises(riesz.RieszError, match="got no fits"):
         riesz.plots.forest()
     with pytest.raises(riesz.RieszError, match="one name for each of the 1"):

@@ -7,7 +7,6 @@ colours of the active style.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ _BLUE, _SKY = "#0072B2", "#56B4E9"
 _OTHERS = ("#D55E00", "#009E73", "#E69F00", "#CC79A7")  # vermillion, green, orange, purple
 MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, HEIGHT = 6.0, 4.0  # inches
+_SURE = 0.85  # of the axes' width, which shrinks when labels on the left want room
 
 
 def pyplot() -> ModuleType:
@@ -61,19 +61,20 @@ def points(size: str) -> float:
     return float(FontProperties(size=pyplot().rcParams[size]).get_size_in_points())
 
 
-def legend_above(ax: Axes, names: Sequence[str]) -> None:
-    """A legend above the axes, in as many columns as these names allow."""
-    longest = max(len(line) for name in names for line in name.split("\n"))
-    room = ax.get_window_extent().width / ax.figure.dpi * 72 / (0.62 * points("legend.fontsize"))  # in letters
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=max(1, min(4, int(room / (longest + 6)))),
-        frameon=False,
-        borderaxespad=0.2,
-        handlelength=1.2,
-        columnspacing=1.2,
-    )
+def legend_above(ax: Axes) -> None:
+    """A legend above the axes, in as many columns as fit."""
+    for columns in (4, 3, 2, 1):
+        legend = ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=columns,
+            frameon=False,
+            borderaxespad=0.2,
+            handlelength=1.2,
+            columnspacing=1.2,
+        )
+        if legend.get_window_extent().width <= _SURE * ax.get_window_extent().width:
+            return
 
 
 def entitle(ax: Axes, title: str, **look: Any) -> None:

@@ -82,7 +82,7 @@ def draw_contour(
     null, above = float(analysis.null[name]), analysis.table.loc[name, "estimate"] >= analysis.null[name]
     bound = {(True, False): "lower", (True, True): "conf_low", (False, False): "upper", (False, True): "conf_high"}
     lines = sum(label.count("\n") + 1 for label in marks)
-    ax = axes(ax, 4.1 + 0.1 * lines)
+    ax = axes(ax, 4.0 + 0.16 * lines)
     _draw_contours(ax, grid, bound[bool(above), confidence], null)
     _mark(ax, marks)
     side = ("Lower" if above else "Upper") + (" confidence bound" if confidence else " bound")
@@ -119,4 +119,4 @@ def _mark(ax: Axes, marks: dict[str, tuple[float, float]]) -> None:
         colour = neutral() if number == 0 else colours()[(number + 1) % len(colours())]
         marker = MARKERS[(number + 3) % len(MARKERS)]
         ax.plot(x, y, marker, color=colour, markersize=7, zorder=4, clip_on=False, linestyle="none", label=label)
-    legend_above(ax, list(marks))
+    legend_above(ax)

@@ -45,7 +45,7 @@ def draw_intervals(
     _limits(ax, table, null)
     ax.set_xlabel(xlabel)
     if len(series) > 1:
-        legend_above(ax, [wrap(str(name)) for name in series])
+        legend_above(ax)
     return ax
 
 

@@ -71,7 +71,7 @@ def balance(
     ax.set_xlabel("Absolute standardized imbalance")
     if len(shown) < len(table):
         ax.set_ylabel(f"Worst {len(shown)} of {len(table)}")
-    legend_above(ax, ["unadjusted", "weighted by rr"])
+    legend_above(ax)
     return ax
 
 

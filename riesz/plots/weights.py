@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from riesz.errors import pick
+from riesz.errors import RieszError, pick
 from riesz.estimands.base import show
 from riesz.estimands.treatment import Treatment
 from riesz.moment import Array
@@ -62,7 +62,7 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     ax.set_xlabel(f"Riesz representer of {wrap(name, 30)}")
     ax.set_ylabel("Rows")
     if len(labels) > 1:
-        legend_above(ax, labels)
+        legend_above(ax)
     return ax
 
 
@@ -103,14 +103,15 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     rows = rows[rows["parameter"] == name]
     arms = [show(level) for level in treatment.levels]
     shown = [arm for arm in reversed(arms) if (rows["arm"] == arm).any()]
+    if not shown:
+        raise RieszError(f"The Riesz representer of {name} does not tell a propensity. Draw it: plot('representer').")
     ax = axes(ax)
-    labels = []
     for arm in shown:
         p = rows.loc[rows["arm"] == arm, "propensity"].to_numpy()
         outside = float(np.mean((p < 0) | (p > 1)))
-        labels.append(_arm(treatment, arm) + (f" ({outside:.1%} outside)" if outside else ""))
+        label = _arm(treatment, arm) + (f" ({outside:.1%} outside)" if outside else "")
         sign = -1.0 if len(shown) > 1 and arm == shown[1] else 1.0
-        _draw_arm(ax, p, bins, sign, colours()[arms.index(arm)], labels[-1])
+        _draw_arm(ax, p, bins, sign, colours()[arms.index(arm)], label)
     ax.axhline(0.0, color=neutral(), linewidth=0.8)
     for edge in (0.0, 1.0):
         ax.axvline(edge, color=neutral(), linewidth=0.8, linestyle=":", alpha=0.7)
@@ -118,7 +119,7 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     ax.set_xlim(-1.4 * _MARGIN, 1 + 1.4 * _MARGIN)
     ax.set_xlabel(f"Implied propensity of {_arm(treatment, arms[1])}")
     ax.set_ylabel("Share of the arm")
-    legend_above(ax, labels)
+    legend_above(ax)
     return ax
 
 
