@@ -28,11 +28,13 @@ SMALL = riesz.MADNet(
     weight_decay=1e-3,
     keep="best",
     inputs="standard",
+    companion=None,
+    networks=1,
 )
 
 
 def stack_of(shape: Shape, members: int) -> Stack:
-    flat = np.stack([initial(shape, seed, silent=False) for seed in range(members)]).astype(np.float64)
+    flat = np.stack([initial(shape, seed) for seed in range(members)]).astype(np.float64)
     return Stack(shape, torch.as_tensor(flat))
 
 
@@ -91,6 +93,7 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
         replace(SMALL, constraint="exact"),
         replace(SMALL, constraint="multiplier"),
         replace(SMALL, inputs="splines", keep="each", stages=(riesz.Stage(1e-2, 40, 3),)),
+        replace(SMALL, companion="splines", networks=3),
     ],
 )
 def test_stacked_equals_alone(learner: riesz.MADNet) -> None:
@@ -133,7 +136,15 @@ def test_scale_free(binary_frame: pd.DataFrame, constraint: str) -> None:
     np.testing.assert_allclose(values["dr"], values["tmle"], rtol=1e-9)
 
 
-@pytest.mark.parametrize("learner", [SMALL, replace(SMALL, inputs="splines", keep="each")], ids=["standard", "splines"])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        SMALL,
+        replace(SMALL, inputs="splines", keep="each"),
+        replace(SMALL, companion="splines", networks=2, stages=(riesz.Stage(1e-2, 4, 4),)),
+    ],
+    ids=["standard", "splines", "blended"],
+)
 @pytest.mark.parametrize("name", datasets.SIMULATIONS)
 def test_every_verb(name: str, learner: riesz.MADNet) -> None:
     """All questions of every simulation in one fit: arms, derivatives, shifts, binary outcomes, clusters."""
@@ -289,7 +300,7 @@ def test_clusters_are_not_cut_by_validation() -> None:
     fit = riesz.ate("y ~ treat(a) + x1", data, learner=SMALL, cluster="village", folds=2)
     design = fit.model.blueprint.design
     (member,) = SMALL._members(
-        design, 0, None, Feed([design.base], torch.device("cpu"), [make_expansions(design.base, expand=False)])
+        design, 0, Feed([design.base], torch.device("cpu"), [make_expansions(design.base, expand=False)])
     )
     groups = design.base.groups
     assert not set(groups[member.train]) & set(groups[member.valid])

@@ -224,7 +224,7 @@ def _write_networks(fit: Any) -> Any:
 
 
 #: Fits that are stored as something else.
-STORED: dict[str, Callable[[Any], Any]] = {"Ensemble": _write_networks}
+STORED: dict[str, Callable[[Any], Any]] = {"Ensemble": _write_networks, "Blended": _write_networks}
 
 
 def _write_one(fit: Fit, writer: Writer) -> Any:
@@ -236,7 +236,7 @@ def _write_one(fit: Fit, writer: Writer) -> Any:
 
 
 def _read_fits(fits: Sequence[Any], base: Any) -> tuple[Fit, ...]:
-    if {type(fit).__name__ for fit in fits} == {"StoredEnsemble"}:
+    if {type(fit).__name__ for fit in fits} == {"StoredNetworks"}:
         from riesz.learners.neural.stored import restore
 
         return tuple(restore(fits, base))

@@ -36,9 +36,8 @@ class Batch:
         1 at the station of the observed row, else 0.
     observed_shares : Tensor, shape (M, B, S, H)
         The shares, but 0 at other stations than the observed row's.
-    y, offset, weights : Tensor, shape (M, B)
-        The outcome, what a head start says of it, and weights. These sum to one for each member; rows that fill a batch up
-        have weight zero.
+    y, weights : Tensor, shape (M, B)
+        Weights sum to one for each member; rows that fill a batch up have weight zero.
     anchor : Tensor, shape (M, B, K)
     value_weights, slope_weights : Tensor, shape (M, B, S, K)
         How the moment weighs a function's values and its derivatives at the stations.
@@ -50,7 +49,6 @@ class Batch:
     observed: Tensor
     observed_shares: Tensor
     y: Tensor
-    offset: Tensor
     weights: Tensor
     anchor: Tensor
     value_weights: Tensor
@@ -95,28 +93,10 @@ def make_units(base: Base, stations: Stations) -> Units:
     return Units(x.mean(axis=0), scale, float(base.y.mean()), float(base.y.std()) or 1.0, *raw)
 
 
-@dataclass(frozen=True)
-class Handicap:
-    """What a head start leaves of the targets of one member, for all rows of its base.
-
-    Attributes
-    ----------
-    offset : ndarray, shape (n,)
-        Of the outcome's index.
-    anchor : ndarray, shape (n, K)
-        In place of the estimand's own.
-    """
-
-    offset: Array
-    anchor: Array
-
-
 class Scales:
-    """What differs between the members of a stack, as tensors: scales, and head starts if there are any."""
+    """The scales of a stack's members as tensors, from the units that the feed keeps their bases in."""
 
-    def __init__(
-        self, members: Sequence[tuple[Scale, int]], feed: Feed, handicaps: Sequence[Handicap | None] = (None,)
-    ) -> None:
+    def __init__(self, members: Sequence[tuple[Scale, int]], feed: Feed) -> None:
         def tensor(make: Callable[[Scale, Units], Any]) -> Tensor:
             rows = [make(scale, feed.units[origin]) for scale, origin in members]
             return torch.as_tensor(np.array(rows, dtype=np.float32), device=feed.device)
@@ -132,15 +112,6 @@ class Scales:
         self.span_natural = tensor(lambda s, u: s.span)[:, None, None, None]
         self.anchor = tensor(lambda s, u: s.anchor)[:, None]
         self.constraint = tensor(lambda s, u: s.constraint)
-        given = [one for one in handicaps if one is not None]
-        if not given:
-            self.first = None
-            return
-        starts = list(feed.offsets.values())
-        self.first = torch.as_tensor([[starts[origin]] for _, origin in members], device=feed.device)
-        self.member = torch.arange(len(members), device=feed.device)[:, None]
-        self.offset = _padded([h.offset / s.y_spread for h, (s, _) in zip(given, members, strict=True)], feed.device)
-        self.own_anchor = _padded([h.anchor / s.anchor for h, (s, _) in zip(given, members, strict=True)], feed.device)
 
 
 class Feed:
@@ -254,22 +225,15 @@ class Feed:
             rows = torch.cat([rows, tangent.mul_(scales.slope).flatten(-3, -2)], dim=-2)
         shares, share_slopes = self._mix(self._raw[index], scales)
         weights, observed = self._weights[index] * filled, self._observed[index]
-        y = (self._y[index] - scales.y_centre) * scales.y_factor
-        if scales.first is None:
-            offset, anchor = torch.zeros_like(y), self._anchor[index] / scales.anchor
-        else:
-            own = (scales.member, (index - scales.first).clamp_min_(0))  # what fills up may be of another base
-            offset, anchor = scales.offset[own], scales.own_anchor[own]
         return Batch(
             rows=rows,
             shares=shares,
             share_slopes=share_slopes,
             observed=observed,
             observed_shares=observed * shares,
-            y=y,
-            offset=offset,
+            y=(self._y[index] - scales.y_centre) * scales.y_factor,
             weights=weights / weights.sum(dim=-1, keepdim=True),
-            anchor=anchor,
+            anchor=self._anchor[index] / scales.anchor,
             value_weights=self._value_weights[index],
             slope_weights=self._slope_weights[index],
         )
@@ -291,11 +255,3 @@ def _at_stations(weights: Array, stations: npt.NDArray[np.intp], count: int) -> 
     for reading, station in enumerate(stations):
         found[:, station] += weights[:, reading].T
     return found
-
-
-def _padded(arrays: Sequence[Array], device: torch.device) -> Tensor:
-    """Arrays of different lengths as one tensor, filled up with zeros."""
-    found = np.zeros((len(arrays), max(map(len, arrays)), *arrays[0].shape[1:]), dtype=np.float32)
-    for at, one in enumerate(arrays):
-        found[at, : len(one)] = one
-    return torch.as_tensor(found, device=device)

@@ -21,20 +21,17 @@ from riesz.design import Base, Design
 from riesz.learners.base import Fit
 from riesz.learners.linear import riesz_coefficients
 from riesz.learners.neural.batching import Batch, Feed, Scales
+from riesz.learners.neural.closed import MOST_ROWS
 from riesz.learners.neural.network import Shape, Stack
 from riesz.learners.neural.objectives.base import Readout
 from riesz.learners.neural.representation import as_columns
 from riesz.learners.neural.scaling import Scale
-from riesz.learners.neural.start import MOST_ROWS, Start
 from riesz.learners.neural.training import HISTORY, Trained
 from riesz.learners.ridge import GRID, make_basis
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, average
 
 _ROWS = 8192  # predicted at a time
-
-
-Begun = tuple[Evaluation | None, Evaluation]
 
 
 @dataclass(frozen=True)
@@ -67,8 +64,6 @@ class NetworkFit:
     feed : Feed
     origin : int
         The place of its base in the feed.
-    start : Start or None
-        The head start that the network corrects.
     exact : ndarray, shape (1 + width, K), or None
         Coefficients of r on the representation, when the constraint is solved exactly.
     """
@@ -78,29 +73,21 @@ class NetworkFit:
     scale: Scale
     feed: Feed
     origin: int
-    start: Start | None
     exact: Array | None
 
-    def begin(self, design: Design) -> Begun:
-        """What the network corrects: the head start, or nothing of mu and the estimand's anchor."""
-        rows = np.arange(len(design.base.y))[design.rows]
-        if self.start is None:
-            return None, design.base.anchor.map(lambda values: values[..., rows])
-        return self.start.evaluate(design.base, rows)
-
-    def correct(self, design: Design, begun: Begun) -> Predictions:
-        """Predictions from what was begun."""
+    def predict(self, design: Design) -> Predictions:
+        """Mu and rr at the rows of a design, and at each of their readings."""
         base = design.base
         feed = self.feed if id(base) in self.feed.offsets else self.feed.like(base, self.origin)
         rows = np.arange(len(base.y))[design.rows]
         at = self._walk(self.trained.mu, rows, base, feed, representation=False)
         readings = _Readings(feed, base, rows)
         index = readings.evaluate(at.index[..., None], at.index_slopes[..., None]).map(lambda values: values[0])
-        mu = self._mu(index, begun[0], base.family)
+        mu = self._mu(index, base.family)
         if self.exact is None:
             if self.trained.rr is not self.trained.mu:
                 at = self._walk(self.trained.rr, rows, base, feed, representation=False)
-            rr = _sum(begun[1], readings.evaluate(at.heads, at.head_slopes), -self.scale.anchor)  # beta - beta_perp
+            rr = self._difference(readings.evaluate(at.heads, at.head_slopes), base, rows)
         else:
             shared = self._walk(self.trained.rr, rows, base, feed, representation=True)
             rr = readings.evaluate(shared.heads @ self.exact[1:] + self.exact[0], shared.head_slopes @ self.exact[1:])
@@ -127,15 +114,21 @@ class NetworkFit:
         coefficients, _ = riesz_coefficients(made, basis, "loo", grid, constrained=True)
         return replace(self, exact=coefficients)
 
-    def _mu(self, index: Evaluation, begun: Evaluation | None, family: str) -> Evaluation:
-        centre, spread = self.scale.y_centre, self.scale.y_spread
-        index = Evaluation(centre + spread * index.observed, centre + spread * index.values, spread * index.slopes)
-        if begun is not None:
-            index = _sum(begun, index, np.ones(()))
+    def _mu(self, index: Evaluation, family: str) -> Evaluation:
         if family == "binomial":
-            at = expit(index.values)
-            return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
-        return index
+            return probability(index)
+        centre, spread = self.scale.y_centre, self.scale.y_spread
+        return Evaluation(centre + spread * index.observed, centre + spread * index.values, spread * index.slopes)
+
+    def _difference(self, heads: Evaluation, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation:
+        """R = beta - beta_perp in the anchor's own units."""
+        c = self.scale.anchor
+        anchor = base.anchor.map(lambda values: values[..., rows])
+        return Evaluation(
+            anchor.observed - c[:, None] * heads.observed,
+            anchor.values - c[:, None, None] * heads.values,
+            anchor.slopes - c[:, None, None] * heads.slopes,
+        )
 
     def _walk(
         self, weights: Tensor, rows: npt.NDArray[np.intp], base: Base, feed: Feed, representation: bool
@@ -171,13 +164,10 @@ def _array(tensor: Tensor) -> Array:
     return np.asarray(tensor.double().cpu().numpy())
 
 
-def _sum(one: Evaluation, other: Evaluation, factor: Array) -> Evaluation:
-    """One plus a factor for each function times the other."""
-
-    def add(base: Array, more: Array) -> Array:
-        return np.asarray(base + factor.reshape(*factor.shape, *[1] * (more.ndim - factor.ndim)) * more)
-
-    return Evaluation(add(one.observed, other.observed), add(one.values, other.values), add(one.slopes, other.slopes))
+def probability(index: Evaluation) -> Evaluation:
+    """The expit of an index."""
+    at = expit(index.values)
+    return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
 
 
 class _Readings:
@@ -203,8 +193,7 @@ class Ensemble(Fit):
     fits: tuple[NetworkFit, ...]
 
     def predict(self, design: Design) -> Predictions:
-        begun = self.fits[0].begin(design)
-        return average([fit.correct(design, begun) for fit in self.fits])
+        return average([fit.predict(design) for fit in self.fits])
 
     def details(self) -> Mapping[str, float]:
         means = pd.DataFrame([fit.details() for fit in self.fits]).mean()

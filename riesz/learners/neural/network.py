@@ -74,24 +74,15 @@ class Shape:
         return sum(prod(shape) for shape in self.parameters()[::2])
 
 
-def initial(shape: Shape, seed: int, silent: bool) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Starting values of one member: uniform on +-1/sqrt(fan in), for weights and biases alike, shape (P,).
-
-    A silent member's outputs are zero to begin with, those of its last layers being so.
-    """
+def initial(shape: Shape, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Starting values of one member: uniform on +-1/sqrt(fan in), for weights and biases alike, shape (P,)."""
     generator = np.random.default_rng(seed)
     pieces, fan_in = [], 1
     for size in shape.parameters():
         if len(size) > 1 and size[-2:] != (size[-1],):
             fan_in = size[-2]
-        pieces.append(generator.uniform(-1, 1, size).astype(np.float32) / np.float32(np.sqrt(fan_in)))
-    if silent:
-        weights, biases = pieces[2 * shape.depth : 2 * shape.depth + 2]
-        outputs = shape.components if shape.head_depth else None
-        silenced = [weights[..., :outputs], biases[:outputs], *(pieces[-2:] if shape.head_depth else [])]
-        for piece in silenced:
-            piece[...] = 0.0
-    return np.concatenate([piece.ravel() for piece in pieces])
+        pieces.append(generator.uniform(-1, 1, prod(size)).astype(np.float32) / np.float32(np.sqrt(fan_in)))
+    return np.concatenate(pieces)
 
 
 class _Layer:

@@ -7,13 +7,13 @@ anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from riesz.design import Design
-from riesz.moment import Array, Evaluation
+from riesz.moment import Array
 
 Inputs = Literal["standard", "splines", "paper"]
 
@@ -43,25 +43,6 @@ class Scale:
     y_spread: float
     anchor: Array
     constraint: Array
-
-
-def rescaled(scale: Scale, design: Design, residual: Array, anchor: Evaluation) -> Scale:
-    """The scale of a training set whose outcome and anchor are those that a head start leaves.
-
-    Parameters
-    ----------
-    scale : Scale
-        The same without a head start.
-    design : Design
-    residual : ndarray, shape (n,)
-        What is left of the outcome.
-    anchor : Evaluation, shape (K, n)
-    """
-    share = design.weights / design.weights.sum()
-    size = np.sqrt(share @ (anchor.observed**2).T)
-    h = np.abs(share @ design.base.moment.apply(anchor, design.rows).T)
-    spread = 1.0 if design.base.family == "binomial" else float(np.sqrt(share @ residual**2)) or 1.0
-    return replace(scale, y_centre=0.0, y_spread=spread, anchor=size, constraint=size / h)
 
 
 def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:

@@ -11,12 +11,13 @@ import numpy.typing as npt
 import torch
 
 from riesz.design import Base
+from riesz.learners.base import Fit
 from riesz.learners.neural.batching import Feed
+from riesz.learners.neural.blending import Blend, Blended
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.scaling import Scale
-from riesz.learners.neural.start import Start
 from riesz.learners.neural.training import Trained
 from riesz.moment import Array
 
@@ -35,7 +36,6 @@ class StoredNetwork:
     shape : Shape
     scale : Scale
     expansions : Expansions
-    start : Start or None
     exact : ndarray or None
     """
 
@@ -45,7 +45,6 @@ class StoredNetwork:
     shape: Shape
     scale: Scale
     expansions: Expansions
-    start: Start | None
     exact: Array | None
 
     def __post_init__(self) -> None:
@@ -55,15 +54,17 @@ class StoredNetwork:
 
 
 @dataclass(frozen=True)
-class StoredEnsemble:
-    """The networks of one training set."""
+class StoredNetworks:
+    """The networks of one training set, and their blend with a closed form, if there is one."""
 
     networks: tuple[StoredNetwork, ...]
+    blend: Blend | None
 
 
-def store(fit: Ensemble) -> StoredEnsemble:
-    """The arrays of an ensemble."""
-    return StoredEnsemble(tuple(_store(one) for one in fit.fits))
+def store(fit: Ensemble | Blended) -> StoredNetworks:
+    """The arrays of a fit."""
+    nets = fit.networks if isinstance(fit, Blended) else fit
+    return StoredNetworks(tuple(_store(one) for one in nets.fits), fit.blend if isinstance(fit, Blended) else None)
 
 
 def _store(fit: NetworkFit) -> StoredNetwork:
@@ -75,18 +76,21 @@ def _store(fit: NetworkFit) -> StoredNetwork:
         shape=fit.shape,
         scale=fit.scale,
         expansions=fit.feed.expansions[fit.origin],
-        start=fit.start,
         exact=fit.exact,
     )
 
 
-def restore(ensembles: Sequence[StoredEnsemble], base: Base) -> list[Ensemble]:
-    """Ensembles from their arrays, on the processor; they were all fitted on one base."""
-    feed = Feed([base], torch.device("cpu"), [ensembles[0].networks[0].expansions])
-    return [Ensemble(tuple(_restore(one, feed) for one in ensemble.networks)) for ensemble in ensembles]
+def restore(stored: Sequence[StoredNetworks], base: Base) -> list[Fit]:
+    """Fits from their arrays, on the processor; they were all fitted on one base."""
+    feed = Feed([base], torch.device("cpu"), [stored[0].networks[0].expansions])
+    fits: list[Fit] = []
+    for one in stored:
+        nets = Ensemble(tuple(_restore(network, feed) for network in one.networks))
+        fits.append(nets if one.blend is None else Blended(nets, one.blend))
+    return fits
 
 
 def _restore(stored: StoredNetwork, feed: Feed) -> NetworkFit:
     mu = torch.from_numpy(stored.mu)
     trained = Trained(mu, mu if stored.rr is None else torch.from_numpy(stored.rr), stored.history)
-    return NetworkFit(trained, stored.shape, stored.scale, feed, 0, stored.start, stored.exact)
+    return NetworkFit(trained, stored.shape, stored.scale, feed, 0, stored.exact)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from riesz.errors import LearnerError
-from riesz.learners.neural.batching import Batch, Feed, Handicap, Scales
+from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
 from riesz.learners.neural.objectives.base import Objective, Readout, Seen, Terms
 from riesz.learners.neural.scaling import Scale
@@ -90,8 +90,6 @@ class Member:
         Its base's place in the feed.
     seeds : (int, int)
         For the starting values and for the shuffles.
-    handicap : Handicap or None
-        What a head start leaves to learn; the network is then silent to begin with.
     """
 
     train: npt.NDArray[np.intp]
@@ -99,7 +97,6 @@ class Member:
     scale: Scale
     origin: int
     seeds: tuple[int, int]
-    handicap: Handicap | None = None
 
     def layout(self, batch_size: int) -> tuple[int, int, int]:
         """Batches an epoch, rows a batch, validation rows when filled up: members that share these can share a stack."""
@@ -202,8 +199,7 @@ class _Run:
         """Lay the active members out, and with them as many waiting ones as there is room for."""
         fresh = list(islice(self.waiting, self.most - len(self.active)))
         if fresh:
-            new = [self.members[progress.number] for progress in fresh]
-            start = np.stack([initial(self.shape, one.seeds[0], one.handicap is not None) for one in new])
+            start = np.stack([initial(self.shape, self.members[progress.number].seeds[0]) for progress in fresh])
             empty = torch.zeros(start.shape, device=flat.device)
             flat = torch.cat([flat, torch.as_tensor(start, device=flat.device)])
             first, second = torch.cat([first, empty]), torch.cat([second, empty])
@@ -218,9 +214,7 @@ class _Run:
             return
         shown = [progress.number for progress in self.active] * (2 if self.ghost else 1)
         owners = [self.members[number] for number in shown]
-        self.scales = Scales(
-            [(member.scale, member.origin) for member in owners], self.feed, [member.handicap for member in owners]
-        )
+        self.scales = Scales([(member.scale, member.origin) for member in owners], self.feed)
         self.validation = self._validation(shown)
         self._plan()
 
@@ -259,11 +253,6 @@ class _Run:
         dual = self.feed.dual
         epochs = torch.tensor([float(p.epoch) for p in self.active] * (2 if self.ghost else 1), device=self.feed.device)
         total = torch.zeros(len(epochs), device=self.feed.device)
-        heard = [p.epoch == 0 and self.members[p.number].handicap is not None for p in self.active]
-        if any(heard):  # a head start that cannot be bettered is kept
-            for progress, row, fresh in zip(self.active, self._validate(epochs, total), heard, strict=False):
-                if fresh:
-                    self._judge(progress, row)
         for batch in self._batches():
             out = Readout(self.stack.forward(batch.rows, dual, keep=True), batch, dual)
             terms, slopes = self.objective.slopes(out.seen(), batch, self.scales, epochs, self.multipliers)
@@ -271,16 +260,13 @@ class _Run:
             self._step()
             self.multipliers = self.objective.ascend(terms.parts["signed_violation"].detach(), self.multipliers)
             total += terms.loss.detach()
-        for progress, row in zip(self.active, self._validate(epochs, total / self.batches), strict=False):
-            self._note(progress, row)
-
-    def _validate(self, epochs: Tensor, loss: Tensor) -> list[list[float]]:
-        """What history says of each member after its name, epoch and stage, given its loss in training."""
-        batch, dual = self.validation, self.feed.dual
+        batch = self.validation
         seen = Readout(self.stack.forward(batch.rows, dual, keep=False), batch, dual).seen()
         terms = self.objective.loss(seen, batch, self.scales, epochs, self.multipliers)
         parts = [terms.parts[name] for name in ("anchor_loss", "violation", "outcome_loss")]
-        return torch.stack([loss, terms.loss, *parts, _rr_anchor(seen, batch, terms)]).T.tolist()
+        shown = torch.stack([total / self.batches, terms.loss, *parts, _rr_anchor(seen, batch, terms)]).T
+        for progress, row in zip(self.active, shown.tolist(), strict=False):
+            self._note(progress, row)
 
     def _batches(self) -> Iterator[Batch]:
         """The batches of an epoch, many gathered at once."""
@@ -334,11 +320,7 @@ class _Run:
         progress.epoch += 1
         progress.epoch_in_stage += 1
         progress.since_best += 1
-        self._judge(progress, row)
-
-    def _judge(self, progress: _Progress, row: list[float]) -> None:
-        """Keep the weights if they are the best so far."""
-        loss, outcome = row[1], self.objective.outcome_share(row[4])
+        outcome = self.objective.outcome_share(row[4])
         criteria = {"mu": outcome, "rr": loss - outcome} if self.schedule.keep == "each" else {"all": loss}
         for name, value in criteria.items():
             if value < progress.best.get(name, np.inf):

@@ -80,7 +80,7 @@ class Readout:
         moments = (batch.value_weights * heads).sum(dim=2)
         if self._dual:
             moments += (batch.slope_weights * self.head_slopes).sum(dim=2)
-        index = (batch.observed_shares * self._values[..., self._k :]).sum(dim=(2, 3)).add_(batch.offset)
+        index = (batch.observed_shares * self._values[..., self._k :]).sum(dim=(2, 3))
         return Seen((batch.observed * heads).sum(dim=2), moments, index)
 
     def pull_back(self, slopes: Seen) -> Tensor:

@@ -1,0 +1,150 @@
+"""Closed forms on splines, and their blend with networks: exact where theory says so, weights that follow the better one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+from riesz import datasets
+from riesz.design import Design
+from riesz.learners.neural.blending import Blended, blend
+from riesz.learners.neural.closed import ClosedForm, make_closed_form, refit
+from riesz.learners.neural.expansion import make_expansions
+from riesz.learners.neural.fit import Ensemble
+from riesz.moment import Evaluation
+from riesz.predictions import Predictions
+
+QUICK = riesz.MADNet(width=8, head_width=4, stages=(riesz.Stage(1e-2, 5, 5),), networks=2)
+
+
+def design_of(formula: str, data: pd.DataFrame, *estimands: riesz.estimands.Estimand, **options: object) -> Design:
+    return riesz.estimate(formula, data, list(estimands), learner="linear", **options).model.blueprint.design
+
+
+def closed_form(design: Design) -> tuple[ClosedForm, Evaluation, Evaluation]:
+    made = make_closed_form(design, make_expansions(design.base, expand=True))
+    return made, *made.evaluate(design.base, np.arange(len(design)))
+
+
+@pytest.mark.parametrize("name", ["binary", "continuous", "arms"])
+def test_the_closed_form_finds_a_truth_in_its_span(name: str) -> None:
+    """Mu linear in the inputs and their products with the treatment, no noise: exact, with its derivatives."""
+    simulation = datasets.get(name)
+    data = simulation.draw(400, seed=2).data
+    treatment = simulation.assignment.treatment.name
+    a = pd.factorize(data[treatment])[0] if name == "arms" else data[treatment].astype(float)
+    data[simulation.outcome.name] = 1.0 + a * (0.5 + data["x1"]) - data["x2"]
+    questions = [simulation.questions[verb] for verb in simulation.questions if verb not in ("policy", "ipe")]
+    treat = re.search(r"treat\([^)]*\)", simulation.formula)
+    assert treat is not None
+    design = design_of(f"{simulation.outcome.name} ~ {treat[0]} + x1 + x2", data, *questions)
+    _, mu, _ = closed_form(design)
+    np.testing.assert_allclose(mu.observed, design.y, atol=1e-3)
+    slopes = design.base.moment.is_derivative
+    if slopes.any():
+        np.testing.assert_allclose(mu.slopes[slopes][0], 0.5 + data["x1"], atol=1e-2)
+
+
+def test_the_closed_form_bends_when_the_truth_does() -> None:
+    generator = np.random.default_rng(0)
+    data = pd.DataFrame({"x": generator.uniform(-2, 2, 1000), "a": generator.integers(0, 2, 1000)})
+    data["y"] = np.sin(2 * data["x"]) + data["a"] + 0.2 * generator.standard_normal(1000)
+    design = design_of("y ~ treat(a) + x", data, riesz.ATE())
+    _, mu, _ = closed_form(design)
+    truth = np.sin(2 * data["x"]) + data["a"]
+    assert np.mean((mu.observed - truth) ** 2) < 0.01 * np.var(truth)
+
+
+def test_slopes_of_the_closed_form_are_derivatives_of_its_values(continuous_frame: pd.DataFrame) -> None:
+    step = 1e-5
+    design = design_of("y ~ treat(d) + x1 + x2", continuous_frame, riesz.ADE())
+    made, mu, rr = closed_form(design)
+    found = []
+    for sign in (1, -1):
+        moved = continuous_frame.assign(d=continuous_frame["d"] + sign * step)
+        base = design_of("y ~ treat(d) + x1 + x2", moved, riesz.ADE()).base
+        found.append(made.evaluate(base, np.arange(len(moved))))
+    for at, own in enumerate((mu, rr)):
+        difference = (found[0][at].observed - found[1][at].observed) / (2 * step)
+        np.testing.assert_allclose(own.slopes[..., 0, :], difference, rtol=1e-4, atol=1e-5)
+
+
+def test_refitting_on_the_same_rows_changes_nothing(binary_frame: pd.DataFrame) -> None:
+    design = design_of("y ~ treat(a) + x1 + x2", binary_frame, riesz.ATE(), riesz.ATT())
+    made, mu, rr = closed_form(design)
+    again = refit(made, design).evaluate(design.base, np.arange(len(design)))
+    np.testing.assert_allclose(again[0].observed, mu.observed)
+    np.testing.assert_allclose(again[1].values, rr.values)
+
+
+class Told:
+    """A network that knows what it is told, by row of the base."""
+
+    def __init__(self, predictions: Predictions) -> None:
+        self.known = predictions
+
+    def predict(self, design: Design) -> Predictions:
+        def pick(values: np.ndarray) -> np.ndarray:
+            return values[..., design.rows]
+
+        return Predictions(self.known.mu.map(pick), self.known.rr.map(pick), scale_free=True)
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_weights_follow_what_predicts_unseen_rows(good: bool) -> None:
+    """A network that knows the truth gets the weight; one that talks nonsense gets none of it."""
+    simulation = datasets.get("weak_overlap")
+    draw = simulation.draw(2000, seed=3)
+    design = design_of("y ~ treat(a) + .", draw.data, riesz.ATE())
+    closed, mu, rr = closed_form(design)
+    noise = np.random.default_rng(1).standard_normal(2000)
+    if good:
+        ones, zeros = (simulation.mu(draw.data.assign(a=value)) for value in (1, 0))
+        mu = replace(mu, observed=draw.mu, values=np.stack([ones, zeros]))
+        own = [simulation.riesz_representer(riesz.ATE(), draw.data.assign(a=value))[0] for value in (1, 0)]
+        rr = Evaluation(
+            simulation.riesz_representer(riesz.ATE(), draw.data), np.stack(own)[None], np.zeros((1, 2, 2000))
+        )
+    else:
+        mu = mu.map(lambda values: values + 5 * noise)
+        rr = rr.map(lambda values: values + 20 * noise)
+    parts = np.array_split(np.random.default_rng(2).permutation(2000), 4)
+    told = Ensemble(tuple(Told(Predictions(mu, rr, scale_free=True)) for _ in parts))  # type: ignore[arg-type]
+    found = blend(told, closed, design, parts).blend
+    weights = np.array([found.mu, found.rr[0]])
+    assert (weights < 0.35).all() if good else (weights > 0.95).all()
+
+
+def test_a_blend_stands_between_its_parts(binary_frame: pd.DataFrame) -> None:
+    fit = riesz.estimate("y ~ treat(a) + x1 + x2", binary_frame, [riesz.ATE(), riesz.ATT()], learner=QUICK, folds=2)
+    design = fit.model.blueprint.design
+    for one in fit._crossfit.fits:
+        assert isinstance(one, Blended)
+        networks, whole = one.networks.predict(design).mu.observed, one.predict(design).mu.observed
+        closed, _ = one.blend.closed.evaluate(design.base, np.arange(len(design)))
+        expected = one.blend.mu * closed.observed + (1 - one.blend.mu) * networks
+        np.testing.assert_allclose(whole, expected)
+    shares = fit.details().filter(like="closed_form")
+    assert shares.shape == (2, 3)
+    assert ((shares >= 0) & (shares <= 1)).all(axis=None)
+
+
+def test_probabilities_stay_probabilities() -> None:
+    simulation = datasets.get("binary_outcome")
+    data = simulation.draw(300, seed=1).data
+    fit = riesz.ate("y ~ treat(a) + .", data, learner=QUICK, folds=2, family="binomial")
+    assert fit.fittedvalues.between(0, 1).all()
+
+
+def test_many_columns_leave_out_the_larger_sets() -> None:
+    generator = np.random.default_rng(0)
+    data = pd.DataFrame(generator.standard_normal((120, 150)), columns=[f"x{j}" for j in range(150)])
+    data["a"] = np.arange(120) % 2
+    data["y"] = data["x0"] + data["a"]
+    fit = riesz.ate("y ~ treat(a) + .", data, learner=replace(QUICK, networks=1), folds=2)
+    assert np.isfinite(fit.params).all()
