@@ -26,7 +26,7 @@ from riesz.learners.neural.objectives.base import Readout
 from riesz.learners.neural.representation import as_columns
 from riesz.learners.neural.scaling import Scale
 from riesz.learners.neural.start import MOST_ROWS, Start
-from riesz.learners.neural.training import HISTORY, Trained
+from riesz.learners.neural.training import Trained
 from riesz.learners.ridge import GRID, make_basis
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, average
@@ -113,7 +113,7 @@ class NetworkFit:
 
     def history(self) -> pd.DataFrame:
         """The course of training, one row an epoch."""
-        return pd.DataFrame(self.trained.history, columns=list(HISTORY))
+        return pd.DataFrame(self.trained.history, columns=list(self.trained.columns))
 
     def solved_exactly(self, design: Design) -> NetworkFit:
         """The same network with beta_perp's last layer solved in closed form on the rows of a design."""

@@ -32,6 +32,8 @@ class StoredNetwork:
     rr : ndarray of float32, shape (P,), or None
         Those of rr, where they are others.
     history : ndarray
+    columns : tuple of str
+        Of the history.
     shape : Shape
     scale : Scale
     expansions : Expansions
@@ -42,6 +44,7 @@ class StoredNetwork:
     mu: npt.NDArray[Any]
     rr: npt.NDArray[Any] | None
     history: Array
+    columns: tuple[str, ...]
     shape: Shape
     scale: Scale
     expansions: Expansions
@@ -72,6 +75,7 @@ def _store(fit: NetworkFit) -> StoredNetwork:
         mu=fit.trained.mu.cpu().numpy(),
         rr=None if same else fit.trained.rr.cpu().numpy(),
         history=fit.trained.history,
+        columns=fit.trained.columns,
         shape=fit.shape,
         scale=fit.scale,
         expansions=fit.feed.expansions[fit.origin],
@@ -88,5 +92,5 @@ def restore(ensembles: Sequence[StoredEnsemble], base: Base) -> list[Ensemble]:
 
 def _restore(stored: StoredNetwork, feed: Feed) -> NetworkFit:
     mu = torch.from_numpy(stored.mu)
-    trained = Trained(mu, mu if stored.rr is None else torch.from_numpy(stored.rr), stored.history)
+    trained = Trained(mu, mu if stored.rr is None else torch.from_numpy(stored.rr), stored.history, stored.columns)
     return NetworkFit(trained, stored.shape, stored.scale, feed, 0, stored.start, stored.exact)

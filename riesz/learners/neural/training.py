@@ -20,7 +20,7 @@ from torch import Tensor
 from riesz.errors import LearnerError
 from riesz.learners.neural.batching import Batch, Feed, Handicap, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
-from riesz.learners.neural.objectives.base import Objective, Readout, Seen, Terms
+from riesz.learners.neural.objectives.base import Objective, Readout
 from riesz.learners.neural.scaling import Scale
 
 MOST_VALIDATION_ROWS = 20_000
@@ -131,16 +131,18 @@ class Trained:
     ----------
     mu, rr : Tensor, shape (P,)
         Weights of the network that mu and rr are read from.
-    history : ndarray, shape (epochs, 8)
-        See :data:`HISTORY`.
+    history : ndarray, shape (epochs, columns)
+    columns : tuple of str
+        What the columns of ``history`` are: :data:`COMMON`, and what the objective reports.
     """
 
     mu: Tensor
     rr: Tensor
     history: npt.NDArray[np.float64]
+    columns: tuple[str, ...]
 
 
-HISTORY = ("epoch", "stage", "loss", "valid_loss", "anchor_loss", "violation", "outcome_loss", "rr_anchor")
+COMMON = ("epoch", "stage", "loss", "valid_loss")
 
 
 def train(
@@ -173,7 +175,8 @@ def train(
         run.epoch()
         for progress, weights in run.leave():
             mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
-            finished[progress.number] = Trained(mu, rr, np.array(progress.history))
+            columns = (*COMMON, *objective.reported)
+            finished[progress.number] = Trained(mu, rr, np.array(progress.history), columns)
             done()
     return [finished[number] for number in range(len(members))]
 
@@ -266,10 +269,12 @@ class _Run:
                     self._judge(progress, row)
         for batch in self._batches():
             out = Readout(self.stack.forward(batch.rows, dual, keep=True), batch, dual)
-            terms, slopes = self.objective.slopes(out.seen(), batch, self.scales, epochs, self.multipliers)
+            seen = out.seen(self.stack.extras)
+            terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
             self.stack.backward(out.pull_back(slopes), dual)
+            self.stack.gradient[:, : self.shape.extras] = slopes.extras
             self._step()
-            self.multipliers = self.objective.ascend(terms.parts["signed_violation"].detach(), self.multipliers)
+            self.multipliers = self.objective.ascend(terms, self.multipliers)
             total += terms.loss.detach()
         for progress, row in zip(self.active, self._validate(epochs, total / self.batches), strict=False):
             self._note(progress, row)
@@ -277,10 +282,10 @@ class _Run:
     def _validate(self, epochs: Tensor, loss: Tensor) -> list[list[float]]:
         """What history says of each member after its name, epoch and stage, given its loss in training."""
         batch, dual = self.validation, self.feed.dual
-        seen = Readout(self.stack.forward(batch.rows, dual, keep=False), batch, dual).seen()
+        seen = Readout(self.stack.forward(batch.rows, dual, keep=False), batch, dual).seen(self.stack.extras)
         terms = self.objective.loss(seen, batch, self.scales, epochs, self.multipliers)
-        parts = [terms.parts[name] for name in ("anchor_loss", "violation", "outcome_loss")]
-        return torch.stack([loss, terms.loss, *parts, _rr_anchor(seen, batch, terms)]).T.tolist()
+        reported = self.objective.report(seen, batch, terms)
+        return torch.stack([loss, terms.loss, *reported.values()]).T.tolist()
 
     def _batches(self) -> Iterator[Batch]:
         """The batches of an epoch, many gathered at once."""
@@ -338,7 +343,8 @@ class _Run:
 
     def _judge(self, progress: _Progress, row: list[float]) -> None:
         """Keep the weights if they are the best so far."""
-        loss, outcome = row[1], self.objective.outcome_share(row[4])
+        place = len(COMMON) - 2 + self.objective.reported.index("outcome_loss")
+        loss, outcome = row[1], self.objective.outcome_share(row[place])
         criteria = {"mu": outcome, "rr": loss - outcome} if self.schedule.keep == "each" else {"all": loss}
         for name, value in criteria.items():
             if value < progress.best.get(name, np.inf):
@@ -375,11 +381,3 @@ class _Run:
         elif moved:
             self._plan()
         return gone
-
-
-def _rr_anchor(seen: Seen, batch: Batch, terms: Terms) -> Tensor:
-    """E_n[anchor rr] / h_n(anchor) of the first component, after rescaling on the same rows: 1 for the true rr."""
-    w = batch.weights
-    r = (batch.anchor - seen.heads)[..., 0]
-    h = 1.0 - terms.parts["signed_violation"][:, 0]
-    return (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)

@@ -18,7 +18,7 @@ Platt and Barr (1987), "Constrained differential optimization".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -53,6 +53,7 @@ class MomentConstrained(Objective):
     rho: float
     damping: float
     ascent: float
+    reported: ClassVar[tuple[str, ...]] = ("anchor_loss", "violation", "outcome_loss", "rr_anchor")
 
     def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w = batch.weights.unsqueeze(1)
@@ -90,10 +91,18 @@ class MomentConstrained(Objective):
         """The penalty's weight by now."""
         return (self.penalty * self.growth**epoch).unsqueeze(1) if self.growth != 1.0 else self.penalty
 
+    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
+        """The parts, and E_n[anchor rr] / h_n(anchor) of the first component after rescaling on these rows: 1 for the true rr."""
+        w = batch.weights
+        r = (batch.anchor - seen.heads)[..., 0]
+        h = 1.0 - terms.parts["signed_violation"][:, 0]
+        rr_anchor = (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)
+        return {name: (terms.parts | {"rr_anchor": rr_anchor})[name] for name in self.reported}
+
     def outcome_share(self, outcome_loss: float) -> float:
         return self.rho * outcome_loss
 
-    def ascend(self, violation: Tensor, dual_state: Tensor) -> Tensor:
+    def ascend(self, terms: Terms, dual_state: Tensor) -> Tensor:
         if self.constraint == "absolute":
             return dual_state
-        return torch.add(dual_state, violation, alpha=self.ascent)
+        return torch.add(dual_state, terms.parts["signed_violation"].detach(), alpha=self.ascent)
