@@ -217,14 +217,20 @@ def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer
         return writer.write(RememberedLearner(words, notes, learner.learns_rr))
 
 
-def _write_networks(fit: Any) -> Any:
+def _write_ensemble(fit: Any) -> Any:
     from riesz.learners.neural.stored import store
 
     return store(fit)
 
 
+def _write_networks(fit: Any) -> Any:
+    from riesz.learners.neural.stored import store_networks
+
+    return store_networks(fit)
+
+
 #: Fits that are stored as something else.
-STORED: dict[str, Callable[[Any], Any]] = {"Ensemble": _write_networks}
+STORED: dict[str, Callable[[Any], Any]] = {"Ensemble": _write_ensemble, "Networks": _write_networks}
 
 
 def _write_one(fit: Fit, writer: Writer) -> Any:
@@ -240,4 +246,8 @@ def _read_fits(fits: Sequence[Any], base: Any) -> tuple[Fit, ...]:
         from riesz.learners.neural.stored import restore
 
         return tuple(restore(fits, base))
+    if {type(fit).__name__ for fit in fits} == {"StoredNetworks"}:
+        from riesz.learners.neural.stored import restore_networks
+
+        return tuple(restore_networks(fits, base))
     return tuple(fits)

@@ -96,7 +96,7 @@ class NetworkFit:
         at = self._walk(self.trained.mu, rows, base, feed, representation=False)
         readings = _Readings(feed, base, rows)
         index = readings.evaluate(at.index[..., None], at.index_slopes[..., None]).map(lambda values: values[0])
-        mu = self._mu(index, begun[0], base.family)
+        mu = self.mu(index, begun[0], base.family)
         if self.exact is None:
             if self.trained.rr is not self.trained.mu:
                 at = self._walk(self.trained.rr, rows, base, feed, representation=False)
@@ -127,7 +127,22 @@ class NetworkFit:
         coefficients, _ = riesz_coefficients(made, basis, "loo", grid, constrained=True)
         return replace(self, exact=coefficients)
 
-    def _mu(self, index: Evaluation, begun: Evaluation | None, family: str) -> Evaluation:
+    def functions(self, design: Design, representation: bool = False) -> tuple[Evaluation, Evaluation]:
+        """The mixed outcome heads, shape (n,), and the others or the representation, shape (F, n), in the network's units."""
+        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
+        feed = self.feed if id(base) in self.feed.offsets else self.feed.like(base, self.origin)
+        at = self._walk(self.trained.mu, rows, base, feed, representation)
+        readings = _Readings(feed, base, rows)
+        index = readings.evaluate(at.index[..., None], at.index_slopes[..., None]).map(lambda values: values[0])
+        return index, readings.evaluate(at.heads, at.head_slopes)
+
+    @property
+    def extras(self) -> Array:
+        """The parameters beside the network's own, shape (E,)."""
+        return _array(self.trained.mu[: self.shape.extras])
+
+    def mu(self, index: Evaluation, begun: Evaluation | None, family: str) -> Evaluation:
+        """Mu in the outcome's units, from the mixed outcome heads in the network's and what they correct."""
         centre, spread = self.scale.y_centre, self.scale.y_spread
         index = Evaluation(centre + spread * index.observed, centre + spread * index.values, spread * index.slopes)
         if begun is not None:

@@ -15,6 +15,7 @@ from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.network import Shape
+from riesz.learners.neural.reading import Networks, Reading
 from riesz.learners.neural.scaling import Scale
 from riesz.learners.neural.start import Start
 from riesz.learners.neural.training import Trained
@@ -62,6 +63,25 @@ class StoredEnsemble:
     """The networks of one training set."""
 
     networks: tuple[StoredNetwork, ...]
+
+
+@dataclass(frozen=True)
+class StoredNetworks:
+    """The networks of one training set that are read in another way than MADNet's."""
+
+    ensemble: StoredEnsemble
+    readings: tuple[Reading, ...]
+
+
+def store_networks(fit: Networks) -> StoredNetworks:
+    """The arrays of networks, and their readings."""
+    return StoredNetworks(store(fit.ensemble), fit.readings)
+
+
+def restore_networks(stored: Sequence[StoredNetworks], base: Base) -> list[Networks]:
+    """Networks from their arrays, as :func:`restore` does it."""
+    ensembles = restore([one.ensemble for one in stored], base)
+    return [Networks(ensemble, one.readings) for ensemble, one in zip(ensembles, stored, strict=True)]
 
 
 def store(fit: Ensemble) -> StoredEnsemble:

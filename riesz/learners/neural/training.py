@@ -39,13 +39,18 @@ class Stage:
         At most.
     patience : int
         Epochs without a better validation loss before the stage ends.
+    plateau : int, optional
+        Epochs without a better validation loss before the learning rate is halved; by default it stays.
     """
 
     learning_rate: float
     epochs: int
     patience: int
+    plateau: int | None = None
 
     def __post_init__(self) -> None:
+        if self.plateau is not None and self.plateau < 1:
+            raise LearnerError(f"{self}: wanted a plateau of at least one epoch, or None.")
         if not self.learning_rate > 0 or self.epochs < 1 or self.patience < 0:
             raise LearnerError(
                 f"{self}: wanted a positive learning rate, at least one epoch and a patience of 0 or more."
@@ -119,6 +124,8 @@ class _Progress:
     best: dict[str, float] = field(default_factory=dict)
     kept: dict[str, Tensor] = field(default_factory=dict)
     since_best: int = 0
+    since_halved: int = 0
+    halvings: int = 0
     steps: int = 0
     history: list[tuple[float, ...]] = field(default_factory=list)
 
@@ -228,18 +235,18 @@ class _Run:
         self._plan()
 
     def _plan(self) -> None:
-        """Sort the parameters by learning rate: members by their stage, and the outcome heads' output biases apart."""
+        """Sort the parameters by learning rate: members by their pace, and the outcome heads' output biases apart."""
         last = self.shape.size - self.shape.outcomes
         bias = self.schedule.bias_learning_rate
         cuts = [(slice(None), None)] if bias is None else [(slice(0, last), None), (slice(last, None), bias)]
         self.plan: list[tuple[float, list[list[Tensor]], list[Tensor], Tensor]] = []
-        for stage in sorted({progress.stage for progress in self.active}):
-            own = [at for at, progress in enumerate(self.active) if progress.stage == stage]
+        for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
+            own = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
             for cut, apart in cuts:
                 state = (self.stack.flat, self.stack.gradient, self.first, self.second)
                 steps = torch.tensor([float(self.active[at].steps) for at in own], device=self.feed.device)
                 tensors = [[part[at, cut] for at in own] for part in state]
-                rate = apart or self.schedule.stages[stage].learning_rate
+                rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
                 self.plan.append((rate, tensors, list(steps.unbind()), steps))
 
     def _validation(self, shown: Sequence[int]) -> Batch:
@@ -339,6 +346,7 @@ class _Run:
         progress.epoch += 1
         progress.epoch_in_stage += 1
         progress.since_best += 1
+        progress.since_halved += 1
         self._judge(progress, row)
 
     def _judge(self, progress: _Progress, row: list[float]) -> None:
@@ -348,7 +356,7 @@ class _Run:
         criteria = {"mu": outcome, "rr": loss - outcome} if self.schedule.keep == "each" else {"all": loss}
         for name, value in criteria.items():
             if value < progress.best.get(name, np.inf):
-                progress.best[name], progress.since_best = value, 0
+                progress.best[name], progress.since_best, progress.since_halved = value, 0, 0
                 if self.schedule.keep != "last":
                     progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
 
@@ -359,16 +367,14 @@ class _Run:
             stage = self.schedule.stages[progress.stage]
             if progress.since_best <= stage.patience and progress.epoch_in_stage < stage.epochs:
                 stay.append(at)
+                if stage.plateau is not None and progress.since_halved >= stage.plateau:
+                    progress.halvings, progress.since_halved, moved = progress.halvings + 1, 0, True
                 continue
             if "all" in progress.kept:
                 self.stack.flat[at] = progress.kept["all"]
             if progress.stage + 1 < len(self.schedule.stages):
-                progress.stage, progress.epoch_in_stage, progress.since_best, progress.steps = (
-                    progress.stage + 1,
-                    0,
-                    0,
-                    0,
-                )
+                progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
+                progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
                 self.first[at], self.second[at] = 0.0, 0.0
                 stay.append(at)
                 moved = True
