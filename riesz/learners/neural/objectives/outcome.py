@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
 from riesz.design import Design
 from riesz.learners.neural.batching import Batch, Scales
@@ -19,6 +19,8 @@ from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
 from riesz.learners.neural.reading import Reading
 from riesz.predictions import Predictions, no_representer
+
+_LANES = 64  # more than processors take at once
 
 
 def losses(index: Tensor, y: Tensor, family: str) -> Tensor:
@@ -30,7 +32,13 @@ def losses(index: Tensor, y: Tensor, family: str) -> Tensor:
 
 def gaps(index: Tensor, y: Tensor, family: str) -> Tensor:
     """Its derivative in the index."""
-    return index.sigmoid() - y if family == "binomial" else 2.0 * (index - y)
+    return probabilities(index) - y if family == "binomial" else 2.0 * (index - y)
+
+
+def probabilities(logit: Tensor) -> Tensor:
+    """The sigmoid, rounded alike wherever a member stands in a stack: the last few of an array are rounded differently."""
+    size = logit.numel()
+    return pad(logit.flatten(), (0, -size % _LANES)).sigmoid()[:size].view_as(logit)
 
 
 @dataclass(frozen=True)

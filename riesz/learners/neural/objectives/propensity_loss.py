@@ -30,7 +30,7 @@ from riesz.learners.derived import arm_coefficients, arm_representer, at_arms
 from riesz.learners.neural.batching import Batch, Scales
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
-from riesz.learners.neural.objectives.outcome import gaps, losses
+from riesz.learners.neural.objectives.outcome import gaps, losses, probabilities
 from riesz.learners.neural.reading import Reading, corrected
 from riesz.predictions import Predictions
 
@@ -71,7 +71,9 @@ class PropensityLoss(Objective):
         rr, bend = self._representer(logit, batch)
         epsilon = seen.extras.unsqueeze(1)
         pull = self.targeted_weight * w * gaps(seen.outcome + (rr * epsilon).sum(dim=2), batch.y, self.family)
-        head = self.propensity_weight * w * (logit.sigmoid() - _treated(batch)) + pull * (bend * epsilon).sum(dim=2)
+        head = self.propensity_weight * w * (probabilities(logit) - _treated(batch)) + pull * (bend * epsilon).sum(
+            dim=2
+        )
         return terms, Seen(
             head.unsqueeze(2),
             torch.zeros_like(seen.moments),
@@ -87,7 +89,7 @@ class PropensityLoss(Objective):
 
     def _representer(self, logit: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Rr at the observed rows and its derivative in the logit, both of shape (M, B, K)."""
-        free = logit.sigmoid().unsqueeze(2)
+        free = probabilities(logit).unsqueeze(2)
         p = free.clamp(self.clip, 1.0 - self.clip)
         from_0, from_1 = batch.anchor.chunk(2, dim=2)
         treated = _treated(batch).unsqueeze(2) > 0.5
