@@ -114,6 +114,7 @@ def run(source: str, data: str, numbers: list[int], learner: str, options: dict)
                 "dataset": number,
                 "truth": truth,
                 **fit.estimates["estimate"].droplevel("parameter").to_dict(),
+                **({"ipw_centred": ipw_centred(fit)} if fit.model.learner.learns_rr else {}),
                 **(without_srr(fit) if getattr(fit.model.learner, "srr", False) else {}),
                 "std_error": fit.bse.iloc[0],
                 "covered": low <= truth <= high if np.isfinite(low) else np.nan,
@@ -123,6 +124,12 @@ def run(source: str, data: str, numbers: list[int], learner: str, options: dict)
             }
         )
     return pd.DataFrame(rows)
+
+
+def ipw_centred(fit: riesz.Results) -> float:
+    """E_n[rr (y - mean y)]: both estimands are contrasts, but E_n[rr y] moves with the outcome's origin unless E_n[rr] is zero."""
+    design = fit.model.blueprint.design
+    return float(design.mean(fit.predictions.rr.observed[0] * (design.y - design.mean(design.y))))
 
 
 def without_srr(fit: riesz.Results) -> dict[str, float]:
@@ -172,6 +179,8 @@ def main() -> None:
         ]
         for count, future in enumerate(as_completed(futures)):
             piece = future.result()
+            if raw.exists():  # an older file may have fewer columns
+                piece = piece.reindex(columns=pd.read_csv(raw, nrows=0).columns)
             piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
             print(f"{count + 1} of {len(groups)} groups", flush=True)
     show(pd.read_csv(raw).query("dataset in @wanted"), arguments, stem)
@@ -180,7 +189,7 @@ def main() -> None:
 def show(frame: pd.DataFrame, arguments: argparse.Namespace, stem: str) -> None:
     """Mean absolute errors with their standard errors, coverage and time."""
     table = {}
-    names = [f"{name}{end}" for name in ("direct", "ipw", "dr") for end in ("", "_without_srr")]
+    names = ["ipw_centred", *(f"{name}{end}" for name in ("direct", "ipw", "dr") for end in ("", "_without_srr"))]
     for name in frame.columns.intersection(names, sort=False):
         error = (frame[name] - frame["truth"]).abs()
         table[name] = {"mae": error.mean(), "std_error": error.std() / np.sqrt(len(error)), "median": error.median()}
