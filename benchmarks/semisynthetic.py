@@ -3,7 +3,8 @@
     python benchmarks/semisynthetic.py ihdp --data ../shared/data --datasets 0-99 --jobs 2 --learner madnet-paper --folds 1
 
 Writes each finished group of data sets to benchmarks/results/<name>.csv, one row a data set; stop at any time, and the same
-command goes on from there. The sum goes to <name>.json beside it.
+command goes on from there. The sum goes to <name>.json beside it. Learners that correct mu by epsilon rr (SRR) have further columns
+without the correction, from the same networks; learners of mu alone have the direct estimator only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,6 +22,8 @@ import pandas as pd
 from provenance import provenance
 
 import riesz
+from riesz.estimators import ESTIMATORS
+from riesz.predictions import join
 
 HERE = Path(__file__).parent
 GROUP = 16  # data sets that are fitted together
@@ -34,6 +38,19 @@ def learners() -> dict[str, object]:
         "madnet-paper-fc": riesz.MADNet.paper(**connected),
         "madnet-paper-ade": riesz.MADNet.paper("ade"),
         "madnet-paper-ade-fc": riesz.MADNet.paper("ade", **connected),
+        "riesznet": riesz.RieszNet(),
+        "riesznet-paper": riesz.RieszNet.paper(),
+        "riesznet-paper-fc": riesz.RieszNet.paper(**connected),
+        "riesznet-paper-ade": riesz.RieszNet.paper("ade"),
+        "riesznet-paper-ade-fc": riesz.RieszNet.paper("ade", **connected),
+        "dragonnet": riesz.DragonNet(),
+        "dragonnet-paper": riesz.DragonNet.paper(srr=True),
+        "tarnet": riesz.TARNet(),
+        "tarnet-paper": riesz.TARNet.paper(),
+        "neural-embedding": riesz.NeuralEmbedding(),
+        "kernel-embedding": riesz.KernelEmbedding(),
+        "kernel-embedding-plain": riesz.KernelEmbedding(bandwidth=0.5**0.5, standardise=False),
+        "propensity": riesz.Propensity(),
     }
 
 
@@ -97,14 +114,39 @@ def run(source: str, data: str, numbers: list[int], learner: str, options: dict)
                 "dataset": number,
                 "truth": truth,
                 **fit.estimates["estimate"].droplevel("parameter").to_dict(),
+                **({"ipw_centred": ipw_centred(fit)} if fit.model.learner.learns_rr else {}),
+                **(without_srr(fit) if getattr(fit.model.learner, "srr", False) else {}),
                 "std_error": fit.bse.iloc[0],
-                "covered": low <= truth <= high,
+                "covered": low <= truth <= high if np.isfinite(low) else np.nan,
                 "range": float(np.ptp(table["a"])),
                 "cpu_seconds": seconds,
                 **fit.details().mean().to_dict(),
             }
         )
     return pd.DataFrame(rows)
+
+
+def ipw_centred(fit: riesz.Results) -> float:
+    """E_n[rr (y - mean y)]: both estimands are contrasts, but E_n[rr y] moves with the outcome's origin unless E_n[rr] is zero."""
+    design = fit.model.blueprint.design
+    return float(design.mean(fit.predictions.rr.observed[0] * (design.y - design.mean(design.y))))
+
+
+def without_srr(fit: riesz.Results) -> dict[str, float]:
+    """The estimates with mu as it is: the networks are the same, only what is read from them differs."""
+    crossfit, design = fit._crossfit, fit.model.blueprint.design
+    fits, found = iter(crossfit.fits), {name: [] for name in ("direct", "ipw", "dr")}
+    for splits in crossfit.splits:
+        parts = []
+        for split in splits:
+            own = next(fits)
+            plain = replace(own, readings=tuple(replace(reading, srr=False) for reading in own.readings))
+            parts.append(plain.predict(design.take(split.test)))
+        whole = join(parts, [split.test for split in splits])
+        for name, values in found.items():
+            scores = ESTIMATORS[name](whole, design).values
+            values.append(float(design.mean(scores)[0] / design.mean(design.base.moment.normalizer)[0]))
+    return {f"{name}_without_srr": float(np.median(values)) for name, values in found.items()}
 
 
 def chosen(text: str) -> list[int]:
@@ -137,6 +179,8 @@ def main() -> None:
         ]
         for count, future in enumerate(as_completed(futures)):
             piece = future.result()
+            if raw.exists():  # an older file may have fewer columns
+                piece = piece.reindex(columns=pd.read_csv(raw, nrows=0).columns)
             piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
             print(f"{count + 1} of {len(groups)} groups", flush=True)
     show(pd.read_csv(raw).query("dataset in @wanted"), arguments, stem)
@@ -145,7 +189,8 @@ def main() -> None:
 def show(frame: pd.DataFrame, arguments: argparse.Namespace, stem: str) -> None:
     """Mean absolute errors with their standard errors, coverage and time."""
     table = {}
-    for name in ("direct", "ipw", "dr"):
+    names = ["ipw_centred", *(f"{name}{end}" for name in ("direct", "ipw", "dr") for end in ("", "_without_srr"))]
+    for name in frame.columns.intersection(names, sort=False):
         error = (frame[name] - frame["truth"]).abs()
         table[name] = {"mae": error.mean(), "std_error": error.std() / np.sqrt(len(error)), "median": error.median()}
         if arguments.source == "bhp":  # the paper compares with the truth divided by the treatment's range
@@ -157,7 +202,7 @@ def show(frame: pd.DataFrame, arguments: argparse.Namespace, stem: str) -> None:
             f"--folds {arguments.folds} --repeats {arguments.repeats}"
         ),
         "data_sets": len(frame),
-        "coverage": round(float(frame["covered"].mean()), 4),
+        **({"coverage": round(float(frame["covered"].mean()), 4)} if frame["covered"].notna().any() else {}),
         "cpu_seconds": round(float(frame["cpu_seconds"].mean()), 2),
         **{name: {key: round(float(value), 4) for key, value in values.items()} for name, values in table.items()},
     }

@@ -7,6 +7,7 @@
 ['ATE']
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from riesz import datasets, montecarlo, plots
@@ -16,26 +17,28 @@ from riesz.contrasts import contrast
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
 from riesz.estimation import estimate, estimate_many
+from riesz.learners import NEURAL as _NEURAL
 from riesz.learners import KernelEmbedding, Linear, Propensity
 from riesz.loading import load
 from riesz.results import Effects, Results
 from riesz.version import __version__
 
 if TYPE_CHECKING:
+    from riesz.learners.neural.dragonnet import DragonNet
+    from riesz.learners.neural.embedding import NeuralEmbedding
     from riesz.learners.neural.learner import MADNet
+    from riesz.learners.neural.riesznet import RieszNet
+    from riesz.learners.neural.tarnet import TARNet
     from riesz.learners.neural.training import Stage
+
+
+_LATE = {**_NEURAL, "Stage": "riesz.learners.neural.training"}
 
 
 def __getattr__(name: str) -> Any:
     """Load what needs torch when it is first asked for: torch takes a second or two to import."""
-    if name == "MADNet":
-        from riesz.learners.neural.learner import MADNet
-
-        return MADNet
-    if name == "Stage":
-        from riesz.learners.neural.training import Stage
-
-        return Stage
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'riesz' has no attribute {name!r}")
 
 
@@ -53,6 +56,7 @@ __all__ = [
     "Comparison",
     "CustomMoment",
     "DataError",
+    "DragonNet",
     "Effects",
     "EstimandError",
     "FormulaError",
@@ -61,12 +65,15 @@ __all__ = [
     "Linear",
     "MADNet",
     "Mean",
+    "NeuralEmbedding",
     "Propensity",
     "Results",
     "RieszError",
+    "RieszNet",
     "RieszWarning",
     "Shift",
     "Stage",
+    "TARNet",
     "__version__",
     "ade",
     "ape",

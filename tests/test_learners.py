@@ -56,8 +56,20 @@ def quick_propensity(kind: str) -> Learner:
     return riesz.Propensity(linear.LinearRegression(), propensity)
 
 
+SMALL: dict[str, Any] = {"width": 16, "depth": 1, "stages": (riesz.Stage(1e-2, 6, 6),), "batch_size": 32}
+HEADS = {"head_width": 8, "head_depth": 1}
+
 #: settings that are fast where a learner's own are not; given "arms" or "number", the kind of treatment
-QUICK: dict[str, Callable[[str], Learner]] = {"madnet": quick_madnet, "propensity": quick_propensity}
+QUICK: dict[str, Callable[[str], Learner]] = {
+    "madnet": quick_madnet,
+    "propensity": quick_propensity,
+    "riesznet": lambda kind: riesz.RieszNet(**SMALL, **HEADS),
+    "dragonnet": lambda kind: riesz.DragonNet(**SMALL, **HEADS),
+    "tarnet": lambda kind: riesz.TARNet(**SMALL, **HEADS),
+    "neural_embedding": lambda kind: riesz.NeuralEmbedding(**SMALL),
+}
+
+DOSES = [case for case, (frame, *_) in CASES.items() if frame == "continuous_frame"]
 
 #: learner -> questions it must refuse before fitting, and what it says
 REFUSED: dict[str, dict[str, str]] = {
@@ -65,7 +77,14 @@ REFUSED: dict[str, dict[str, str]] = {
         "mean, a policy that looks at the dose": "depend on the treatment itself",
         "moved covariates": "moves, or differentiates along, a covariate",
         "slope of a covariate": "moves, or differentiates along, a covariate",
-    }
+    },
+    "dragonnet": {
+        **dict.fromkeys(DOSES, "the treatment is a number; wanted arms"),
+        **dict.fromkeys(["ate, three arms", "att, three arms"], "the treatment has 3 arms"),
+        **dict.fromkeys(["moved covariates", "slope of a covariate"], "DragonNet derives .* a covariate"),
+    },
+    "tarnet": dict.fromkeys(DOSES, "the treatment is a number; wanted arms"),
+    "neural_embedding": dict.fromkeys(DOSES, "the treatment is a number; wanted arms"),
 }
 
 

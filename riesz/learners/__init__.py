@@ -1,6 +1,8 @@
 """Ways to learn mu and the Riesz representer."""
 
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 
 from riesz.errors import LearnerError, nearest
 from riesz.learners.base import Fit, Learner
@@ -8,20 +10,31 @@ from riesz.learners.kernel import KernelEmbedding
 from riesz.learners.linear import Linear
 from riesz.learners.propensity import Propensity
 
+#: Learners that train networks, and their modules: torch takes a second or two to import, so they are imported when asked for.
+NEURAL = {
+    "MADNet": "riesz.learners.neural.learner",
+    "RieszNet": "riesz.learners.neural.riesznet",
+    "DragonNet": "riesz.learners.neural.dragonnet",
+    "TARNet": "riesz.learners.neural.tarnet",
+    "NeuralEmbedding": "riesz.learners.neural.embedding",
+}
 
-def _madnet() -> Learner:
-    """Torch takes a second or two to import; only those who train networks wait for it."""
-    from riesz.learners.neural.learner import MADNet
 
-    return MADNet()
+def _network(name: str) -> Learner:
+    made: Learner = getattr(import_module(NEURAL[name]), name)()
+    return made
 
 
 #: Name to learner, as ``learner="..."`` finds it; conformance tests loop over it.
 LEARNERS: dict[str, Callable[[], Learner]] = {
     "linear": Linear,
-    "madnet": _madnet,
+    "madnet": partial(_network, "MADNet"),
     "propensity": Propensity,
     "kernel_embedding": KernelEmbedding,
+    "riesznet": partial(_network, "RieszNet"),
+    "dragonnet": partial(_network, "DragonNet"),
+    "tarnet": partial(_network, "TARNet"),
+    "neural_embedding": partial(_network, "NeuralEmbedding"),
 }
 
 
@@ -38,4 +51,4 @@ def find_learner(learner: object) -> Learner:
     )
 
 
-__all__ = ["LEARNERS", "Fit", "KernelEmbedding", "Learner", "Linear", "Propensity", "find_learner"]
+__all__ = ["LEARNERS", "NEURAL", "Fit", "KernelEmbedding", "Learner", "Linear", "Propensity", "find_learner"]

@@ -18,7 +18,7 @@ import pandas as pd
 from riesz.design import Base, Design
 from riesz.folds import draw_labels
 from riesz.learners.base import Fit
-from riesz.learners.derived import Normal, Pieces, arm_coefficients, arm_numbers, arm_representer, shift_pieces
+from riesz.learners.derived import Normal, Pieces, arm_coefficients, arm_numbers, arm_representer, at_arms, shift_pieces
 from riesz.learners.scikit import Regression, fitted, probabilities, regress
 from riesz.moment import Array, Evaluation, Points, Rows
 from riesz.predictions import Predictions
@@ -59,21 +59,13 @@ class ArmsFit(Fit):
         mu = np.stack([outcome.at(x) for outcome in self.outcomes])
         coefficients = self.coefficients if base is self.base else arm_coefficients(base)
         rr = arm_representer(coefficients[..., rows], p)
-        return Predictions(_at_arms(mu, base, rows), _at_arms(rr, base, rows), scale_free=False)
+        return Predictions(at_arms(mu, base, rows), at_arms(rr, base, rows), scale_free=False)
 
     def details(self) -> Mapping[str, float]:
         return {"clipped": self.clipped}
 
     def history(self) -> pd.DataFrame:
         return pd.DataFrame()
-
-
-def _at_arms(values: Array, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation:
-    """Functions known at every arm, shape (..., arms, n), where the rows are and where readings look."""
-    where = np.arange(len(rows))
-    read = [values[..., arm_numbers(point.treatment[rows]), where] for point in base.moment.points]
-    observed = values[..., arm_numbers(base.treatment[rows]), where]
-    return Evaluation(observed, np.stack(read, axis=-2), np.zeros((*values.shape[:-2], len(read), len(rows))))
 
 
 def fit_arms(design: Design, seed: int, outcome: Any, propensity: Any, coefficients: Array, clip: float) -> ArmsFit:

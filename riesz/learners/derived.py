@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from riesz.design import Base
 from riesz.errors import LearnerError
-from riesz.moment import Array, Look, Rows
+from riesz.moment import Array, Evaluation, Look, Rows
 
+_WHO = "riesz.Propensity"
 _INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without knowing its form."
 
 
@@ -32,18 +33,21 @@ def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
     return np.asarray(treatment @ np.arange(1, treatment.shape[1] + 1), dtype=np.intp)
 
 
-def arm_coefficients(base: Base) -> Array:
-    """What each component asks of arm j when a row comes from arm i, shape (K, arms i, arms j, n)."""
+def arm_coefficients(base: Base, who: str = _WHO) -> Array:
+    """What each component asks of arm j when a row comes from arm i, shape (K, arms i, arms j, n).
+
+    A moment for which there are none is refused in the name of the learner ``who``.
+    """
     n, arms = len(base.y), base.treatment.shape[1] + 1
     found = np.zeros((len(base.moment.weights), arms, arms, n))
     for source in range(arms):
-        for c, looks in enumerate(_looks(base, np.full(n, float(source)))):
+        for c, looks in enumerate(_looks(base, np.full(n, float(source)), who)):
             for look in looks:
-                _need_treatment_only(look)
+                _need_treatment_only(look, who)
                 if look.along != "value":
                     raise LearnerError(
-                        "riesz.Propensity derives the Riesz representer from the arms' propensities, but this moment reads a "
-                        f"derivative of mu. {_INSTEAD}"
+                        f"{who} derives the Riesz representer from the arms' propensities, but this moment reads a derivative "
+                        f"of mu. {_INSTEAD}"
                     )
                 found[c, source, arm_numbers(look.treatment), np.arange(n)] += look.weight
     return found
@@ -62,6 +66,14 @@ def arm_representer(coefficients: Array, p: Array) -> Array:
     ndarray, shape (K, arms, n)
     """
     return np.asarray(np.einsum("cijn,ni->cjn", coefficients, p) / p.T)
+
+
+def at_arms(values: Array, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation:
+    """Functions known at every arm, shape (..., arms, n), where the rows are and where readings look."""
+    where = np.arange(len(rows))
+    read = [values[..., arm_numbers(point.treatment[rows]), where] for point in base.moment.points]
+    observed = values[..., arm_numbers(base.treatment[rows]), where]
+    return Evaluation(observed, np.stack(read, axis=-2), np.zeros((*values.shape[:-2], len(read), len(rows))))
 
 
 @dataclass(frozen=True)
@@ -86,12 +98,12 @@ Pieces = tuple[tuple[Piece, ...], ...]
 def shift_pieces(base: Base) -> Pieces:
     """The readings of every component, refused unless weights and displacements depend on the covariates alone."""
     a = base.treatment[:, 0]
-    made = [_pieces(component, a) for component in _looks(base, a)]
+    made = [_pieces(component, a) for component in _looks(base, a, _WHO)]
     for other in (np.roll(a, 1), np.roll(a, len(a) // 2), a.min() + a.max() - a):
-        again = [_pieces(component, other) for component in _looks(base, other)]
+        again = [_pieces(component, other) for component in _looks(base, other, _WHO)]
         if not all(_alike(one, two) for one, two in zip(made, again, strict=True)):
             raise LearnerError(
-                "riesz.Propensity derives the Riesz representer of a continuous treatment when it is moved by an amount, and rows "
+                f"{_WHO} derives the Riesz representer of a continuous treatment when it is moved by an amount, and rows "
                 "are weighted by a number, that depend on the covariates alone; in this moment they depend on the treatment "
                 f"itself. {_INSTEAD}"
             )
@@ -100,7 +112,7 @@ def shift_pieces(base: Base) -> Pieces:
 
 def _pieces(looks: Sequence[Look], a: Array) -> tuple[Piece, ...]:
     for look in looks:
-        _need_treatment_only(look)
+        _need_treatment_only(look, _WHO)
     return tuple(Piece(one.weight, one.treatment[:, 0] - a, one.along == "treatment") for one in looks)
 
 
@@ -111,20 +123,20 @@ def _alike(one: Sequence[Piece], two: Sequence[Piece]) -> bool:
     )
 
 
-def _looks(base: Base, treatment: Array) -> tuple[tuple[Look, ...], ...]:
+def _looks(base: Base, treatment: Array, who: str) -> tuple[tuple[Look, ...], ...]:
     if base.looks is None:
         raise LearnerError(
-            "This fit was loaded from a file, which does not hold the moment's function that riesz.Propensity asks where it "
-            "looks. Use the fit that was saved, or fit again."
+            f"This fit was loaded from a file, which does not hold the moment's function that {who} asks where it looks. Use the "
+            "fit that was saved, or fit again."
         )
     return base.looks(treatment)
 
 
-def _need_treatment_only(look: Look) -> None:
+def _need_treatment_only(look: Look, who: str) -> None:
     if look.moves_covariates or look.along == "other":
         raise LearnerError(
-            "riesz.Propensity derives the Riesz representer from the treatment's distribution, but this moment moves, or "
-            f"differentiates along, a covariate. {_INSTEAD}"
+            f"{who} derives the Riesz representer from the treatment's distribution, but this moment moves, or differentiates "
+            f"along, a covariate. {_INSTEAD}"
         )
 
 

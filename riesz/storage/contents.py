@@ -224,7 +224,7 @@ def _write_networks(fit: Any) -> Any:
 
 
 #: Fits that are stored as something else.
-STORED: dict[str, Callable[[Any], Any]] = {"Ensemble": _write_networks, "Blended": _write_networks}
+STORED: dict[str, Callable[[Any], Any]] = dict.fromkeys(("Ensemble", "Blended", "Networks"), _write_networks)
 
 
 def _write_one(fit: Fit, writer: Writer) -> Any:

@@ -26,7 +26,7 @@ from riesz.learners.neural.network import Shape, Stack
 from riesz.learners.neural.objectives.base import Readout
 from riesz.learners.neural.representation import as_columns
 from riesz.learners.neural.scaling import Scale
-from riesz.learners.neural.training import HISTORY, Trained
+from riesz.learners.neural.training import Trained
 from riesz.learners.ridge import GRID, make_basis
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, average
@@ -83,7 +83,7 @@ class NetworkFit:
         at = self._walk(self.trained.mu, rows, base, feed, representation=False)
         readings = _Readings(feed, base, rows)
         index = readings.evaluate(at.index[..., None], at.index_slopes[..., None]).map(lambda values: values[0])
-        mu = self._mu(index, base.family)
+        mu = self.mu(index, base.family)
         if self.exact is None:
             if self.trained.rr is not self.trained.mu:
                 at = self._walk(self.trained.rr, rows, base, feed, representation=False)
@@ -100,7 +100,7 @@ class NetworkFit:
 
     def history(self) -> pd.DataFrame:
         """The course of training, one row an epoch."""
-        return pd.DataFrame(self.trained.history, columns=list(HISTORY))
+        return pd.DataFrame(self.trained.history, columns=list(self.trained.columns))
 
     def solved_exactly(self, design: Design) -> NetworkFit:
         """The same network with beta_perp's last layer solved in closed form on the rows of a design."""
@@ -114,7 +114,22 @@ class NetworkFit:
         coefficients, _ = riesz_coefficients(made, basis, "loo", grid, constrained=True)
         return replace(self, exact=coefficients)
 
-    def _mu(self, index: Evaluation, family: str) -> Evaluation:
+    def functions(self, design: Design, representation: bool = False) -> tuple[Evaluation, Evaluation]:
+        """The mixed outcome heads, shape (n,), and the others or the representation, shape (F, n), in the network's units."""
+        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
+        feed = self.feed if id(base) in self.feed.offsets else self.feed.like(base, self.origin)
+        at = self._walk(self.trained.mu, rows, base, feed, representation)
+        readings = _Readings(feed, base, rows)
+        index = readings.evaluate(at.index[..., None], at.index_slopes[..., None]).map(lambda values: values[0])
+        return index, readings.evaluate(at.heads, at.head_slopes)
+
+    @property
+    def extras(self) -> Array:
+        """The parameters beside the network's own, shape (E,)."""
+        return _array(self.trained.mu[: self.shape.extras])
+
+    def mu(self, index: Evaluation, family: str) -> Evaluation:
+        """Mu in the outcome's units, from the mixed outcome heads in the network's."""
         if family == "binomial":
             return probability(index)
         centre, spread = self.scale.y_centre, self.scale.y_spread

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.folds import draw_labels
 from riesz.learners.base import Fit, Learner, need_covariates
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.blending import blend
@@ -21,9 +18,17 @@ from riesz.learners.neural.closed import make_closed_form
 from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.network import Shape
+from riesz.learners.neural.networks import (
+    Countdown,
+    draw_members,
+    find_device,
+    fit_by_signature,
+    need_rows,
+    train_members,
+)
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
 from riesz.learners.neural.scaling import Inputs, make_scale
-from riesz.learners.neural.training import Keep, Member, Schedule, Stage, Trained, train
+from riesz.learners.neural.training import Keep, Member, Schedule, Stage
 
 
 @dataclass(frozen=True)
@@ -187,13 +192,9 @@ class MADNet(Learner):
         return replace(made, **changes)
 
     def check(self, design: Design, rows: int) -> None:
-        if rows < 20:
-            raise LearnerError(
-                f"A training set has {rows} rows; a network wants at least 20, of which some decide when to stop. Use fewer folds, "
-                "or learner='linear'."
-            )
+        need_rows(rows)
         need_covariates(design.base, "MADNet")
-        _device(self.device)
+        find_device(self.device)
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
@@ -203,37 +204,20 @@ class MADNet(Learner):
         return f"MADNet ({self.architecture.replace('_', ' ')}, {self.constraint}{beside})"
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
-        groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-        for number, design in enumerate(designs):
-            groups[_signature(design.base)].append(number)
-        fits: dict[int, Fit] = {}
-        for numbers in groups.values():
-            own = self._train([designs[number] for number in numbers], [seeds[number] for number in numbers], done)
-            fits |= dict(zip(numbers, own, strict=True))
-        return [fits[number] for number in range(len(designs))]
+        return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, done))
 
     def _train(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> list[Fit]:
         """Train the networks of designs that can share a feed."""
         bases = list({id(design.base): design.base for design in designs}.values())
-        feed = Feed(bases, _device(self.device), [make_expansions(base, self.inputs == "splines") for base in bases])
+        feed = Feed(
+            bases, find_device(self.device), [make_expansions(base, self.inputs == "splines") for base in bases]
+        )
         shape = self._shape(feed)
         members = [
             member for design, seed in zip(designs, seeds, strict=True) for member in self._members(design, seed, feed)
         ]
-        alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for number, member in enumerate(members):
-            alike[member.layout(self.batch_size)].append(number)
-        trained: dict[int, Trained] = {}
-        objective, stack = (
-            self._objective(bases[0]),
-            self.stack or _cached(shape, self.batch_size * feed.stations * (2 if feed.dual else 1)),
-        )
-        finished = _Countdown(done, self.networks)
-        for batch in alike.values():
-            own = [members[number] for number in batch]
-            trained |= dict(
-                zip(batch, train(feed, own, shape, objective, self._schedule(), stack, finished), strict=True)
-            )
+        objective, finished = self._objective(bases[0]), Countdown(done, self.networks)
+        trained = train_members(feed, members, shape, objective, self._schedule(), self.stack, finished)
         made: list[Fit] = []
         for number, design in enumerate(designs):
             own_numbers = range(number * self.networks, (number + 1) * self.networks)
@@ -268,59 +252,7 @@ class MADNet(Learner):
         return Schedule(self.stages, self.batch_size, self.weight_decay, self.bias_learning_rate, self.keep)
 
     def _members(self, design: Design, seed: int, feed: Feed) -> list[Member]:
-        """Networks to train, each with rows to learn from and rows that decide when to stop, clusters kept whole."""
-        state = [int(one) for one in np.random.SeedSequence(seed).generate_state(1 + 2 * self.networks)]
-        base = design.base
-        rows = np.arange(len(base.y))[design.rows]
-        strata = None if base.strata is None else base.strata[rows]
-        groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
-        parts = max(2, round(1 / self.validation))
-        labels = draw_labels(len(rows), parts, strata, groups, np.random.default_rng(state[0]))
-        scale = make_scale(design, feed.inputs_of(base, rows), self.inputs)
-        rows = rows + feed.offsets[id(base)]
-        origin = feed.origins[id(base)]
-        return [
-            Member(
-                rows[labels != k % parts],
-                rows[labels == k % parts],
-                scale,
-                origin,
-                (state[1 + 2 * k], state[2 + 2 * k]),
-            )
-            for k in range(self.networks)
-        ]
-
-
-class _Countdown:
-    """Calls once for every so many calls."""
-
-    def __init__(self, done: Callable[[], object], every: int) -> None:
-        self.done, self.every, self.count = done, every, 0
-
-    def __call__(self) -> None:
-        self.count += 1
-        if self.count % self.every == 0:
-            self.done()
-
-
-def _cached(shape: Shape, rows: int) -> int:
-    """How many networks are trained side by side: enough to hide overheads, not so many that caches overflow."""
-    return max(2, min(32, 1_200_000 // shape.size, 500_000 // (rows * shape.width)))
-
-
-def _signature(base: Base) -> tuple[Any, ...]:
-    """Bases of one signature can share a feed."""
-    moment = base.moment
-    return len(base.covariates), base.treatment.shape[1], *moment.weights.shape[:2], *moment.is_derivative, base.family
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        return torch.device(found)
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    kind = name.split(":")[0]
-    if not there.get(kind, False):
-        names = ", ".join(repr(one) for one, usable in there.items() if usable)
-        raise LearnerError(f"device={name!r} is not there on this machine. Wanted 'auto' or one of {names}.")
-    return torch.device(name)
+        """Networks to train."""
+        rows = np.arange(len(design.base.y))[design.rows]
+        scale = make_scale(design, feed.inputs_of(design.base, rows), self.inputs)
+        return draw_members(design, seed, feed, scale, self.networks, self.validation)

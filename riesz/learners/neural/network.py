@@ -39,6 +39,8 @@ class Shape:
         Of the shared body: ``depth`` hidden layers of ``width`` units.
     head_width, head_depth : int
         Of each outcome head; depth 0 makes it linear in the shared representation.
+    extras : int
+        E, parameters that stand before the network's own, start at zero and enter the loss alone.
     """
 
     inputs: int
@@ -48,6 +50,7 @@ class Shape:
     depth: int
     head_width: int
     head_depth: int
+    extras: int = 0
 
     def parameters(self) -> list[tuple[int, ...]]:
         """Shapes of all weights and biases in order; the last entries of the last one are the outcome heads' output biases."""
@@ -66,7 +69,7 @@ class Shape:
     @property
     def size(self) -> int:
         """P, the number of parameters of one member."""
-        return sum(prod(shape) for shape in self.parameters())
+        return self.extras + sum(prod(shape) for shape in self.parameters())
 
     @property
     def products(self) -> int:
@@ -82,7 +85,7 @@ def initial(shape: Shape, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float
         if len(size) > 1 and size[-2:] != (size[-1],):
             fan_in = size[-2]
         pieces.append(generator.uniform(-1, 1, prod(size)).astype(np.float32) / np.float32(np.sqrt(fan_in)))
-    return np.concatenate(pieces)
+    return np.concatenate([np.zeros(shape.extras, np.float32), *pieces])
 
 
 class _Layer:
@@ -115,12 +118,15 @@ class Stack:
     ----------
     flat : Tensor, shape (M, P)
     gradient : Tensor, shape (M, P)
+    extras : Tensor, shape (M, E)
+        A view of the first of ``flat``.
     """
 
     def __init__(self, shape: Shape, flat: Tensor) -> None:
         self.shape = shape
         self.flat = flat
         self.gradient = torch.zeros_like(flat)
+        self.extras = flat[:, : shape.extras]
         values, slopes = (list(_pairs(_views(part, shape))) for part in (flat, self.gradient))
         layers = [_Layer(*both) for both in zip(values, slopes, strict=True)]
         self._body, self._joint, self._heads = (
@@ -245,7 +251,7 @@ def _pairs(views: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _views(flat: Tensor, shape: Shape) -> list[Tensor]:
-    found, at = [], 0
+    found, at = [], shape.extras
     for size in shape.parameters():
         found.append(flat[:, at : at + prod(size)].view(-1, *size))
         at += prod(size)

@@ -7,7 +7,7 @@ anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -46,7 +46,17 @@ class Scale:
 
 
 def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
-    """Measure a training set.
+    """Measure a training set and its anchor; for the parameters see :func:`measure`."""
+    base, share = design.base, design.weights / design.weights.sum()
+    beta = base.anchor.map(lambda values: values[..., design.rows])
+    h = np.abs(share @ base.moment.apply(beta, design.rows).T)
+    scale = measure(design, inputs, kind)
+    size = np.full(len(h), scale.span) if kind == "paper" else np.sqrt(share @ (beta.observed**2).T)
+    return replace(scale, anchor=size, constraint=size / h)
+
+
+def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
+    """Measure a training set, but not its anchor: its constants, of shape (1,), are one.
 
     Parameters
     ----------
@@ -59,24 +69,22 @@ def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
     base, weights = design.base, design.weights
     share = weights / weights.sum()
     treatment = base.treatment[design.rows]
-    t = treatment.shape[1]
     low, span = float(treatment.min()), float(np.ptp(treatment)) or 1.0
     y = design.y
     y_mean = float(share @ y)
     y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
-    beta = base.anchor.map(lambda values: values[..., design.rows])
-    anchor, h = beta.observed, np.abs(share @ base.moment.apply(beta, design.rows).T)
+    if base.family == "binomial":
+        y_mean, y_spread = 0.0, 1.0
+    one = np.ones(1)
     if kind == "paper":
-        rest = inputs.shape[1] - t
+        rest = len(base.covariates)
+        t = inputs.shape[1] - rest
         centre, spread = (
             np.concatenate([np.full(t, low), np.zeros(rest)]),
             np.concatenate([np.full(t, span), np.ones(rest)]),
         )
-        return Scale(centre, spread, low, span, 0.0, y_spread, np.full(len(anchor), span), span / h)
+        return Scale(centre, spread, low, span, 0.0, y_spread, one, one)
     centre = share @ inputs
     spread = np.sqrt(share @ (inputs - centre) ** 2)
     spread = np.where(spread > 1e-9 * (1.0 + np.abs(centre)), spread, 1.0)
-    size = np.sqrt(share @ (anchor**2).T)
-    if base.family == "binomial":
-        y_mean, y_spread = 0.0, 1.0
-    return Scale(centre, spread, low, span, y_mean, y_spread, size, size / h)
+    return Scale(centre, spread, low, span, y_mean, y_spread, one, one)

@@ -17,6 +17,7 @@ from riesz.learners.neural.blending import Blend, Blended
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.network import Shape
+from riesz.learners.neural.reading import Networks, Reading
 from riesz.learners.neural.scaling import Scale
 from riesz.learners.neural.training import Trained
 from riesz.moment import Array
@@ -33,6 +34,8 @@ class StoredNetwork:
     rr : ndarray of float32, shape (P,), or None
         Those of rr, where they are others.
     history : ndarray
+    columns : tuple of str
+        Of the history.
     shape : Shape
     scale : Scale
     expansions : Expansions
@@ -42,6 +45,7 @@ class StoredNetwork:
     mu: npt.NDArray[Any]
     rr: npt.NDArray[Any] | None
     history: Array
+    columns: tuple[str, ...]
     shape: Shape
     scale: Scale
     expansions: Expansions
@@ -55,16 +59,21 @@ class StoredNetwork:
 
 @dataclass(frozen=True)
 class StoredNetworks:
-    """The networks of one training set, and their blend with a closed form, if there is one."""
+    """The networks of one training set, with their blend with a closed form or their readings, if they have any."""
 
     networks: tuple[StoredNetwork, ...]
     blend: Blend | None
+    readings: tuple[Reading, ...] | None
 
 
-def store(fit: Ensemble | Blended) -> StoredNetworks:
+def store(fit: Ensemble | Blended | Networks) -> StoredNetworks:
     """The arrays of a fit."""
-    nets = fit.networks if isinstance(fit, Blended) else fit
-    return StoredNetworks(tuple(_store(one) for one in nets.fits), fit.blend if isinstance(fit, Blended) else None)
+    nets = fit.networks if isinstance(fit, Blended) else fit.ensemble if isinstance(fit, Networks) else fit
+    return StoredNetworks(
+        tuple(_store(one) for one in nets.fits),
+        fit.blend if isinstance(fit, Blended) else None,
+        fit.readings if isinstance(fit, Networks) else None,
+    )
 
 
 def _store(fit: NetworkFit) -> StoredNetwork:
@@ -73,6 +82,7 @@ def _store(fit: NetworkFit) -> StoredNetwork:
         mu=fit.trained.mu.cpu().numpy(),
         rr=None if same else fit.trained.rr.cpu().numpy(),
         history=fit.trained.history,
+        columns=fit.trained.columns,
         shape=fit.shape,
         scale=fit.scale,
         expansions=fit.feed.expansions[fit.origin],
@@ -86,11 +96,14 @@ def restore(stored: Sequence[StoredNetworks], base: Base) -> list[Fit]:
     fits: list[Fit] = []
     for one in stored:
         nets = Ensemble(tuple(_restore(network, feed) for network in one.networks))
-        fits.append(nets if one.blend is None else Blended(nets, one.blend))
+        if one.blend is not None:
+            fits.append(Blended(nets, one.blend))
+        else:
+            fits.append(nets if one.readings is None else Networks(nets, one.readings))
     return fits
 
 
 def _restore(stored: StoredNetwork, feed: Feed) -> NetworkFit:
     mu = torch.from_numpy(stored.mu)
-    trained = Trained(mu, mu if stored.rr is None else torch.from_numpy(stored.rr), stored.history)
+    trained = Trained(mu, mu if stored.rr is None else torch.from_numpy(stored.rr), stored.history, stored.columns)
     return NetworkFit(trained, stored.shape, stored.scale, feed, 0, stored.exact)

@@ -20,7 +20,7 @@ from torch import Tensor
 from riesz.errors import LearnerError
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
-from riesz.learners.neural.objectives.base import Objective, Readout, Seen, Terms
+from riesz.learners.neural.objectives.base import Objective, Readout
 from riesz.learners.neural.scaling import Scale
 
 MOST_VALIDATION_ROWS = 20_000
@@ -39,13 +39,18 @@ class Stage:
         At most.
     patience : int
         Epochs without a better validation loss before the stage ends.
+    plateau : int, optional
+        Epochs without a better validation loss before the learning rate is halved; by default it stays.
     """
 
     learning_rate: float
     epochs: int
     patience: int
+    plateau: int | None = None
 
     def __post_init__(self) -> None:
+        if self.plateau is not None and self.plateau < 1:
+            raise LearnerError(f"{self}: wanted a plateau of at least one epoch, or None.")
         if not self.learning_rate > 0 or self.epochs < 1 or self.patience < 0:
             raise LearnerError(
                 f"{self}: wanted a positive learning rate, at least one epoch and a patience of 0 or more."
@@ -116,6 +121,8 @@ class _Progress:
     best: dict[str, float] = field(default_factory=dict)
     kept: dict[str, Tensor] = field(default_factory=dict)
     since_best: int = 0
+    since_halved: int = 0
+    halvings: int = 0
     steps: int = 0
     history: list[tuple[float, ...]] = field(default_factory=list)
 
@@ -128,16 +135,18 @@ class Trained:
     ----------
     mu, rr : Tensor, shape (P,)
         Weights of the network that mu and rr are read from.
-    history : ndarray, shape (epochs, 8)
-        See :data:`HISTORY`.
+    history : ndarray, shape (epochs, columns)
+    columns : tuple of str
+        What the columns of ``history`` are: :data:`COMMON`, and what the objective reports.
     """
 
     mu: Tensor
     rr: Tensor
     history: npt.NDArray[np.float64]
+    columns: tuple[str, ...]
 
 
-HISTORY = ("epoch", "stage", "loss", "valid_loss", "anchor_loss", "violation", "outcome_loss", "rr_anchor")
+COMMON = ("epoch", "stage", "loss", "valid_loss")
 
 
 def train(
@@ -170,7 +179,8 @@ def train(
         run.epoch()
         for progress, weights in run.leave():
             mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
-            finished[progress.number] = Trained(mu, rr, np.array(progress.history))
+            columns = (*COMMON, *objective.reported)
+            finished[progress.number] = Trained(mu, rr, np.array(progress.history), columns)
             done()
     return [finished[number] for number in range(len(members))]
 
@@ -219,18 +229,18 @@ class _Run:
         self._plan()
 
     def _plan(self) -> None:
-        """Sort the parameters by learning rate: members by their stage, and the outcome heads' output biases apart."""
+        """Sort the parameters by learning rate: members by their pace, and the outcome heads' output biases apart."""
         last = self.shape.size - self.shape.outcomes
         bias = self.schedule.bias_learning_rate
         cuts = [(slice(None), None)] if bias is None else [(slice(0, last), None), (slice(last, None), bias)]
         self.plan: list[tuple[float, list[list[Tensor]], list[Tensor], Tensor]] = []
-        for stage in sorted({progress.stage for progress in self.active}):
-            own = [at for at, progress in enumerate(self.active) if progress.stage == stage]
+        for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
+            own = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
             for cut, apart in cuts:
                 state = (self.stack.flat, self.stack.gradient, self.first, self.second)
                 steps = torch.tensor([float(self.active[at].steps) for at in own], device=self.feed.device)
                 tensors = [[part[at, cut] for at in own] for part in state]
-                rate = apart or self.schedule.stages[stage].learning_rate
+                rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
                 self.plan.append((rate, tensors, list(steps.unbind()), steps))
 
     def _validation(self, shown: Sequence[int]) -> Batch:
@@ -255,16 +265,18 @@ class _Run:
         total = torch.zeros(len(epochs), device=self.feed.device)
         for batch in self._batches():
             out = Readout(self.stack.forward(batch.rows, dual, keep=True), batch, dual)
-            terms, slopes = self.objective.slopes(out.seen(), batch, self.scales, epochs, self.multipliers)
+            seen = out.seen(self.stack.extras)
+            terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
             self.stack.backward(out.pull_back(slopes), dual)
+            self.stack.gradient[:, : self.shape.extras] = slopes.extras
             self._step()
-            self.multipliers = self.objective.ascend(terms.parts["signed_violation"].detach(), self.multipliers)
+            self.multipliers = self.objective.ascend(terms, self.multipliers)
             total += terms.loss.detach()
         batch = self.validation
-        seen = Readout(self.stack.forward(batch.rows, dual, keep=False), batch, dual).seen()
+        seen = Readout(self.stack.forward(batch.rows, dual, keep=False), batch, dual).seen(self.stack.extras)
         terms = self.objective.loss(seen, batch, self.scales, epochs, self.multipliers)
-        parts = [terms.parts[name] for name in ("anchor_loss", "violation", "outcome_loss")]
-        shown = torch.stack([total / self.batches, terms.loss, *parts, _rr_anchor(seen, batch, terms)]).T
+        reported = self.objective.report(seen, batch, terms)
+        shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)
 
@@ -320,11 +332,12 @@ class _Run:
         progress.epoch += 1
         progress.epoch_in_stage += 1
         progress.since_best += 1
-        outcome = self.objective.outcome_share(row[4])
+        progress.since_halved += 1
+        outcome = self.objective.outcome_share(row[len(COMMON) - 2 + self.objective.reported.index("outcome_loss")])
         criteria = {"mu": outcome, "rr": loss - outcome} if self.schedule.keep == "each" else {"all": loss}
         for name, value in criteria.items():
             if value < progress.best.get(name, np.inf):
-                progress.best[name], progress.since_best = value, 0
+                progress.best[name], progress.since_best, progress.since_halved = value, 0, 0
                 if self.schedule.keep != "last":
                     progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
 
@@ -335,16 +348,14 @@ class _Run:
             stage = self.schedule.stages[progress.stage]
             if progress.since_best <= stage.patience and progress.epoch_in_stage < stage.epochs:
                 stay.append(at)
+                if stage.plateau is not None and progress.since_halved >= stage.plateau:
+                    progress.halvings, progress.since_halved, moved = progress.halvings + 1, 0, True
                 continue
             if "all" in progress.kept:
                 self.stack.flat[at] = progress.kept["all"]
             if progress.stage + 1 < len(self.schedule.stages):
-                progress.stage, progress.epoch_in_stage, progress.since_best, progress.steps = (
-                    progress.stage + 1,
-                    0,
-                    0,
-                    0,
-                )
+                progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
+                progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
                 self.first[at], self.second[at] = 0.0, 0.0
                 stay.append(at)
                 moved = True
@@ -357,11 +368,3 @@ class _Run:
         elif moved:
             self._plan()
         return gone
-
-
-def _rr_anchor(seen: Seen, batch: Batch, terms: Terms) -> Tensor:
-    """E_n[anchor rr] / h_n(anchor) of the first component, after rescaling on the same rows: 1 for the true rr."""
-    w = batch.weights
-    r = (batch.anchor - seen.heads)[..., 0]
-    h = 1.0 - terms.parts["signed_violation"][:, 0]
-    return (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from riesz.learners.neural.batching import Batch, Scales
+
+_NOTHING = torch.zeros(0)
 
 
 class Seen(NamedTuple):
@@ -27,11 +29,14 @@ class Seen(NamedTuple):
         m(f) for each component's own head f.
     outcome : Tensor, shape (M, B)
         The mixed outcome heads at the observed rows: mu, or its logit under ``family="binomial"``.
+    extras : Tensor, shape (M, E)
+        Parameters beside the network's own.
     """
 
     heads: Tensor
     moments: Tensor
     outcome: Tensor
+    extras: Tensor = _NOTHING
 
 
 class Readout:
@@ -74,14 +79,14 @@ class Readout:
         values, slopes, batch = self._values[..., self._k :], self._slopes[..., self._k :], self._batch
         return (batch.share_slopes * values + batch.shares * slopes).sum(dim=-1)
 
-    def seen(self) -> Seen:
-        """What a loss sees."""
+    def seen(self, extras: Tensor = _NOTHING) -> Seen:
+        """What a loss sees, given the parameters beside the network's own."""
         batch, heads = self._batch, self.heads
         moments = (batch.value_weights * heads).sum(dim=2)
         if self._dual:
             moments += (batch.slope_weights * self.head_slopes).sum(dim=2)
         index = (batch.observed_shares * self._values[..., self._k :]).sum(dim=(2, 3))
-        return Seen((batch.observed * heads).sum(dim=2), moments, index)
+        return Seen((batch.observed * heads).sum(dim=2), moments, index, extras)
 
     def pull_back(self, slopes: Seen) -> Tensor:
         """The gradient of a loss in the outputs, from its gradient in what it sees."""
@@ -116,7 +121,15 @@ class Terms:
 
 
 class Objective(ABC):
-    """What is minimised; holds settings only."""
+    """What is minimised; holds settings only.
+
+    Attributes
+    ----------
+    reported : tuple of str
+        What :meth:`report` gives, ``outcome_loss`` among it.
+    """
+
+    reported: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
@@ -140,10 +153,14 @@ class Objective(ABC):
             terms = self.loss(free, batch, scales, epoch, dual_state)
         return terms, Seen(*torch.autograd.grad(terms.loss.sum(), free, materialize_grads=True))
 
+    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
+        """What a history shows of a validation batch, each of shape (M,): by default the parts of the loss."""
+        return {name: terms.parts[name] for name in self.reported}
+
     @abstractmethod
     def outcome_share(self, outcome_loss: float) -> float:
         """What the outcome's loss adds to the whole."""
 
-    @abstractmethod
-    def ascend(self, violation: Tensor, dual_state: Tensor) -> Tensor:
-        """New multipliers after a step with the constraint violations h_n(f), both of shape (M, K)."""
+    def ascend(self, terms: Terms, dual_state: Tensor) -> Tensor:
+        """New multipliers after a step, shape (M, K); by default there are none to move."""
+        return dual_state

@@ -18,14 +18,14 @@ Platt and Barr (1987), "Constrained differential optimization".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from riesz.learners.neural.batching import Batch, Scales
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
+from riesz.learners.neural.objectives.outcome import gaps, losses
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class MomentConstrained(Objective):
     rho: float
     damping: float
     ascent: float
+    reported: ClassVar[tuple[str, ...]] = ("anchor_loss", "violation", "outcome_loss", "rr_anchor")
 
     def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w = batch.weights.unsqueeze(1)
@@ -63,11 +64,7 @@ class MomentConstrained(Objective):
             penalty = (self._rate(epoch) * size).sum(dim=1)
         else:
             penalty = (dual_state * violation + self.damping * violation.square()).sum(dim=1)
-        if self.family == "binomial":
-            each = binary_cross_entropy_with_logits(seen.outcome, batch.y, reduction="none")
-        else:
-            each = (batch.y - seen.outcome).square()
-        outcome = (batch.weights * each).sum(dim=1)
+        outcome = (batch.weights * losses(seen.outcome, batch.y, self.family)).sum(dim=1)
         parts = {"anchor_loss": anchor, "violation": size.amax(dim=1), "outcome_loss": outcome}
         return Terms(anchor + penalty + self.rho * outcome, parts | {"signed_violation": violation})
 
@@ -78,22 +75,29 @@ class MomentConstrained(Objective):
             push = self._rate(epoch) * violation.sign()
         else:
             push = torch.add(dual_state, violation, alpha=2 * self.damping)
-        gap = seen.outcome.sigmoid().sub_(batch.y) if self.family == "binomial" else (seen.outcome - batch.y).mul_(2.0)
         w = batch.weights.unsqueeze(2)
         return terms, Seen(
             (seen.heads - batch.anchor).mul_(2.0 * w),
             w * (push * scales.constraint).unsqueeze(1),
-            gap.mul_(batch.weights).mul_(self.rho),
+            gaps(seen.outcome, batch.y, self.family).mul_(batch.weights).mul_(self.rho),
         )
 
     def _rate(self, epoch: Tensor) -> Tensor | float:
         """The penalty's weight by now."""
         return (self.penalty * self.growth**epoch).unsqueeze(1) if self.growth != 1.0 else self.penalty
 
+    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
+        """The parts, and E_n[anchor rr] / h_n(anchor) of the first component after rescaling on these rows: 1 for the true rr."""
+        w = batch.weights
+        r = (batch.anchor - seen.heads)[..., 0]
+        h = 1.0 - terms.parts["signed_violation"][:, 0]
+        rr_anchor = (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)
+        return {name: (terms.parts | {"rr_anchor": rr_anchor})[name] for name in self.reported}
+
     def outcome_share(self, outcome_loss: float) -> float:
         return self.rho * outcome_loss
 
-    def ascend(self, violation: Tensor, dual_state: Tensor) -> Tensor:
+    def ascend(self, terms: Terms, dual_state: Tensor) -> Tensor:
         if self.constraint == "absolute":
             return dual_state
-        return torch.add(dual_state, violation, alpha=self.ascent)
+        return torch.add(dual_state, terms.parts["signed_violation"].detach(), alpha=self.ascent)

@@ -1,0 +1,51 @@
+"""Networks whose body sees the covariates alone, with one outcome head an arm: what they are trained on.
+
+Such networks learn from the observed rows only, so that they are trained on a base whose moment reads those and nothing else;
+predictions are made for the design's own base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from riesz.design import Base, Design
+from riesz.errors import LearnerError
+from riesz.learners.base import need_covariates
+from riesz.learners.neural.expansion import Expansion, Expansions, make_expansions
+from riesz.learners.neural.networks import need_rows
+from riesz.moment import Array, Evaluation, Moment, Points
+
+
+def observed_only(base: Base, given: Array) -> Base:
+    """A base whose moment reads the observed rows, with given functions, shape (G, n), in place of an anchor."""
+    n = len(base.y)
+    point = Points(np.empty(0, dtype=np.intp), np.empty((n, 0)), None, base.treatment, 0.0)
+    return replace(
+        base,
+        moment=Moment((point,), np.ones((1, 1, n)), np.ones((1, n))),
+        anchor=Evaluation(given, given[:, None], np.zeros_like(given[:, None])),
+    )
+
+
+def without_treatment(base: Base, expand: bool) -> Expansions:
+    """Inputs that leave the treatment out: an expansion into no feature at all."""
+    return replace(make_expansions(base, expand), treatment=Expansion(np.empty(0), np.zeros(1), np.zeros((1, 0))))
+
+
+def check_arms(design: Design, rows: int, who: str) -> None:
+    """Refuse designs without arms, or with nothing for the body to see."""
+    need_rows(rows)
+    base = design.base
+    need_covariates(base, who)
+    if base.strata is None:
+        raise LearnerError(
+            f"{who} has one outcome head for each arm, but the treatment is a number; wanted arms. Use learner='riesznet' or "
+            "learner='madnet'."
+        )
+    if not base.covariates.size:
+        raise LearnerError(
+            f"{who} learns from covariates, but the formula has none beside the treatment. Add some, as in 'y ~ treat(a) + x', "
+            "or use learner='linear'."
+        )

@@ -1,0 +1,130 @@
+"""DragonNet as a learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from riesz.design import Base, Design
+from riesz.errors import LearnerError
+from riesz.learners.derived import arm_coefficients, arm_numbers
+from riesz.learners.neural.batching import Feed
+from riesz.learners.neural.comparators import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
+from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
+from riesz.learners.neural.expansion import Expansions
+from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.network import Shape
+from riesz.learners.neural.networks import check_settings, find_device
+from riesz.learners.neural.objectives.propensity_loss import PropensityLoss, PropensityReading
+from riesz.learners.neural.scaling import Scale, measure
+from riesz.moment import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class DragonNet(NetworkLearner):
+    """DragonNet: one network of the covariates learns the propensity and one outcome regression an arm.
+
+    For a treatment with two arms. The propensity's logit is linear in the shared representation; rr follows from the
+    propensity, as for :class:`~riesz.Propensity`, and is never rescaled. It serves what such an rr can serve: ``ate, att, atc,
+    ape, mean`` and custom moments of values of mu that move the treatment alone; others are refused before training. A targeted
+    term teaches it epsilon, one number a parameter that is asked for, such that mu + epsilon rr fits the outcome, too (on the
+    logit scale under ``family="binomial"``). Settings are keywords.
+
+    Parameters
+    ----------
+    head_width, head_depth : int
+        Hidden layers of each outcome head.
+    propensity_weight : float
+        Weight of the propensity's log-loss.
+    targeted_weight : float
+        Weight of the targeted term.
+    clip : float
+        Propensities are kept in [clip, 1 - clip].
+    srr : bool
+        Whether the mu that is reported is mu + epsilon rr, or mu as it is. Training is the same.
+    width, depth, stages, batch_size, weight_decay, bias_learning_rate, keep, inputs, networks, validation, device, stack
+        As for :class:`~riesz.RieszNet`.
+
+    Notes
+    -----
+    The sizes and the learning rate are those of MADNet's defaults, the weights those of the authors; nothing was tuned. The share
+    of validation rows with a clipped propensity is in the history (``clipped``).
+
+    References
+    ----------
+    Shi, Blei and Veitch (2019), "Adapting neural networks for the estimation of treatment effects".
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+    >>> quick = riesz.DragonNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 5, 5),))
+    >>> riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2).nobs
+    300
+    """
+
+    head_width: int = 64
+    head_depth: int = 2
+    propensity_weight: float = 1.0
+    targeted_weight: float = 1.0
+    clip: float = 0.01
+    srr: bool = False
+
+    @classmethod
+    def paper(cls, **changes: Any) -> DragonNet:
+        """As the paper's supplement trains DragonNet for its ATE benchmark; keywords change single settings.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> riesz.DragonNet.paper().width
+        200
+        """
+        settings: dict[str, Any] = {**PAPER_SETTINGS, "stages": PAPER_STAGES["ate"]}
+        return replace(cls(**settings, propensity_weight=1.0, targeted_weight=1.0), **changes)
+
+    def _check_own_settings(self) -> None:
+        numbers = ["propensity_weight", "targeted_weight", "clip"]
+        check_settings(self, {"srr": (True, False)}, ["head_width", "head_depth"], numbers)
+        if not 0 < self.clip < 0.5:
+            raise LearnerError(f"DragonNet(clip={self.clip!r}): wanted a number between 0 and 0.5, such as 0.01.")
+        if self.propensity_weight == 0:
+            raise LearnerError(
+                "DragonNet(propensity_weight=0): wanted a positive number; without its loss the propensity is not learned."
+            )
+
+    def check(self, design: Design, rows: int) -> None:
+        check_arms(design, rows, "DragonNet")
+        arms = design.base.treatment.shape[1] + 1
+        if arms != 2:
+            raise LearnerError(
+                f"DragonNet learns the propensity of one arm against another, but the treatment has {arms} arms. Use "
+                "learner='riesznet', learner='madnet' or learner='propensity'."
+            )
+        arm_coefficients(design.base, "DragonNet")  # refuses what it cannot derive
+        find_device(self.device)
+
+    def describe(self, family: str) -> str:
+        return f"DragonNet{' (SRR)' if self.srr else ''}"
+
+    def _seen(self, base: Base) -> tuple[Base, Expansions]:
+        coefficients = arm_coefficients(base, "DragonNet")
+        asked = coefficients[:, :, arm_numbers(base.treatment), np.arange(len(base.y))]
+        from_each = np.concatenate([asked[:, 0], asked[:, 1]])
+        return observed_only(base, from_each), without_treatment(base, self.inputs == "splines")
+
+    def _shape(self, feed: Feed, components: int) -> Shape:
+        return Shape(
+            feed.inputs, 1, feed.heads, self.width, self.depth, self.head_width, self.head_depth, extras=components
+        )
+
+    def _scale(self, design: Design, inputs: Array) -> Scale:
+        return measure(design, inputs, self.inputs)
+
+    def _objective(self, family: str) -> PropensityLoss:
+        return PropensityLoss(family, self.propensity_weight, self.targeted_weight, self.clip)
+
+    def _reading(self, network: NetworkFit, design: Design) -> PropensityReading:
+        return PropensityReading(self.srr, self.clip)

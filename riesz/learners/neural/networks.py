@@ -1,0 +1,155 @@
+"""What all learners that train networks share: which designs train together, rows for validation, device, settings.
+
+In: designs, seeds and settings. Out: trained members, in the order of the designs. What a network is trained for stands in
+``objectives/``, and how it is trained in ``training.py``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from riesz.design import Base, Design
+from riesz.errors import LearnerError
+from riesz.folds import draw_labels
+from riesz.learners.base import Fit
+from riesz.learners.neural.batching import Feed
+from riesz.learners.neural.network import Shape
+from riesz.learners.neural.objectives.base import Objective
+from riesz.learners.neural.scaling import Scale
+from riesz.learners.neural.training import Member, Schedule, Trained, train
+
+_FEWEST_ROWS = 20
+
+
+def fit_by_signature(
+    designs: Sequence[Design], seeds: Sequence[int], fit: Callable[[list[Design], list[int]], Sequence[Fit]]
+) -> list[Fit]:
+    """Fit designs, those together that can share a feed."""
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for number, design in enumerate(designs):
+        groups[_signature(design.base)].append(number)
+    fits: dict[int, Fit] = {}
+    for numbers in groups.values():
+        own = fit([designs[number] for number in numbers], [seeds[number] for number in numbers])
+        fits |= dict(zip(numbers, own, strict=True))
+    return [fits[number] for number in range(len(designs))]
+
+
+def train_members(
+    feed: Feed,
+    members: Sequence[Member],
+    shape: Shape,
+    objective: Objective,
+    schedule: Schedule,
+    stack: int | None,
+    done: Callable[[], object],
+) -> list[Trained]:
+    """Train members of any layout; ``stack`` and ``done`` are as for :func:`~riesz.learners.neural.training.train`."""
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, member in enumerate(members):
+        alike[member.layout(schedule.batch_size)].append(number)
+    trained: dict[int, Trained] = {}
+    size = stack or _cached(shape, schedule.batch_size * feed.stations * (2 if feed.dual else 1))
+    for numbers in alike.values():
+        own = [members[number] for number in numbers]
+        found = train(feed, own, shape, objective, schedule, size, done)
+        trained |= dict(zip(numbers, found, strict=True))
+    return [trained[number] for number in range(len(members))]
+
+
+def draw_members(
+    design: Design,
+    seed: int,
+    feed: Feed,
+    scale: Scale,
+    networks: int,
+    validation: float,
+) -> list[Member]:
+    """Networks to train, each with rows to learn from and rows that decide when to stop, clusters kept whole."""
+    state = [int(one) for one in np.random.SeedSequence(seed).generate_state(1 + 2 * networks)]
+    base = design.base
+    rows = np.arange(len(base.y))[design.rows]
+    strata = None if base.strata is None else base.strata[rows]
+    groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
+    parts = max(2, round(1 / validation))
+    labels = draw_labels(len(rows), parts, strata, groups, np.random.default_rng(state[0]))
+    rows = rows + feed.offsets[id(base)]
+    return [
+        Member(
+            rows[labels != k % parts],
+            rows[labels == k % parts],
+            scale,
+            feed.origins[id(base)],
+            (state[1 + 2 * k], state[2 + 2 * k]),
+        )
+        for k in range(networks)
+    ]
+
+
+class Countdown:
+    """Calls once for every so many calls."""
+
+    def __init__(self, done: Callable[[], object], every: int) -> None:
+        self.done, self.every, self.count = done, every, 0
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count % self.every == 0:
+            self.done()
+
+
+def need_rows(rows: int) -> None:
+    """Refuse training sets that are too small to keep rows back."""
+    if rows < _FEWEST_ROWS:
+        raise LearnerError(
+            f"A training set has {rows} rows; a network wants at least {_FEWEST_ROWS}, of which some decide when to stop. Use "
+            "fewer folds, or learner='linear'."
+        )
+
+
+def check_settings(
+    learner: object, choices: Mapping[str, Sequence[object]], whole: Sequence[str], numbers: Sequence[str]
+) -> None:
+    """Refuse settings that are none of the choices, no whole numbers from 1, or no numbers from 0."""
+    name = type(learner).__name__
+    for field, values in choices.items():
+        got = getattr(learner, field)
+        if got not in values:
+            raise LearnerError(f"{name}({field}={got!r}): wanted one of {', '.join(map(repr, values))}.")
+    for field in whole:
+        got = getattr(learner, field)
+        if not isinstance(got, int) or isinstance(got, bool) or got < 1:
+            raise LearnerError(f"{name}({field}={got!r}): wanted a whole number, 1 or larger.")
+    for field in numbers:
+        got = getattr(learner, field)
+        if isinstance(got, bool) or not isinstance(got, (int, float)) or not np.isfinite(got) or got < 0:
+            raise LearnerError(f"{name}({field}={got!r}): wanted a number, 0 or larger.")
+
+
+def find_device(name: str) -> torch.device:
+    """Where networks are trained."""
+    if name == "auto":
+        found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device(found)
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    kind = name.split(":")[0]
+    if not there.get(kind, False):
+        names = ", ".join(repr(one) for one, usable in there.items() if usable)
+        raise LearnerError(f"device={name!r} is not there on this machine. Wanted 'auto' or one of {names}.")
+    return torch.device(name)
+
+
+def _cached(shape: Shape, rows: int) -> int:
+    """How many networks are trained side by side: enough to hide overheads, not so many that caches overflow."""
+    return max(2, min(32, 1_200_000 // shape.size, 500_000 // (rows * shape.width)))
+
+
+def _signature(base: Base) -> tuple[Any, ...]:
+    """Bases of one signature can share a feed."""
+    moment = base.moment
+    return len(base.covariates), base.treatment.shape[1], *moment.weights.shape[:2], *moment.is_derivative, base.family

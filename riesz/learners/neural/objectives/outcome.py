@@ -1,0 +1,70 @@
+r"""The outcome's loss: squared error, or log-loss of the logit; alone it is what TARNet learns.
+
+Losses of objectives that learn rr beside mu are made from these two functions, too, for the outcome as it is and for the
+targeted one :math:`\mu + \varepsilon \alpha` (on the logit scale under ``family="binomial"``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, pad
+
+from riesz.design import Design
+from riesz.learners.neural.batching import Batch, Scales
+from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.objectives.base import Objective, Seen, Terms
+from riesz.learners.neural.reading import Reading
+from riesz.predictions import Predictions, no_representer
+
+_LANES = 64  # more than processors take at once
+
+
+def losses(index: Tensor, y: Tensor, family: str) -> Tensor:
+    """The loss of each row, given mu or its logit."""
+    if family == "binomial":
+        return binary_cross_entropy_with_logits(index, y, reduction="none")
+    return (y - index).square()
+
+
+def gaps(index: Tensor, y: Tensor, family: str) -> Tensor:
+    """Its derivative in the index."""
+    return probabilities(index) - y if family == "binomial" else 2.0 * (index - y)
+
+
+def probabilities(logit: Tensor) -> Tensor:
+    """The sigmoid, rounded alike wherever a member stands in a stack: the last few of an array are rounded differently."""
+    size = logit.numel()
+    return pad(logit.flatten(), (0, -size % _LANES)).sigmoid()[:size].view_as(logit)
+
+
+@dataclass(frozen=True)
+class Outcome(Objective):
+    """The outcome's loss and nothing else."""
+
+    family: str
+    reported: ClassVar[tuple[str, ...]] = ("outcome_loss",)
+
+    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+        loss = (batch.weights * losses(seen.outcome, batch.y, self.family)).sum(dim=1)
+        return Terms(loss, {"outcome_loss": loss})
+
+    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
+        terms = self.loss(seen, batch, scales, epoch, dual_state)
+        gap = batch.weights * gaps(seen.outcome, batch.y, self.family)
+        return terms, Seen(torch.zeros_like(seen.heads), torch.zeros_like(seen.moments), gap)
+
+    def outcome_share(self, outcome_loss: float) -> float:
+        return outcome_loss
+
+
+@dataclass(frozen=True)
+class OutcomeReading(Reading):
+    """Mu and no rr."""
+
+    def read(self, network: NetworkFit, design: Design) -> Predictions:
+        index, _ = network.functions(design)
+        return Predictions(network.mu(index, design.base.family), no_representer(design), scale_free=False)

@@ -1,0 +1,131 @@
+r"""DragonNet's objective: the outcome's loss, the propensity's log-loss and a targeted term, in one network.
+
+.. math::
+    \mathrm{REGLoss}_n(y, \mu) + w_p\, \mathrm{LogLoss}_n(a, p)
+    + w_\varepsilon\, \mathrm{REGLoss}_n\Big(y, \mu + \sum_c \varepsilon_c \alpha_c\Big)
+
+with rr from the propensity p, kept in [clip, 1 - clip]. At the observed arm a component's rr is
+:math:`\alpha_c = (k_{c0} (1 - p) + k_{c1} p) / p_a`, with :math:`p_1 = p, p_0 = 1 - p` and what the moment asks of this arm
+when a row comes from arm 0 or 1 (``derived.py``). The batch brings these coefficients in place of an anchor: first all
+:math:`k_{c0}`, then all :math:`k_{c1}`.
+
+References
+----------
+Shi, Blei and Veitch (2019), "Adapting neural networks for the estimation of treatment effects".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from scipy.special import expit
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from riesz.design import Design
+from riesz.learners.derived import arm_coefficients, arm_representer, at_arms
+from riesz.learners.neural.batching import Batch, Scales
+from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.objectives.base import Objective, Seen, Terms
+from riesz.learners.neural.objectives.outcome import gaps, losses, probabilities
+from riesz.learners.neural.reading import Reading, corrected
+from riesz.predictions import Predictions
+
+
+@dataclass(frozen=True)
+class PropensityLoss(Objective):
+    """Settings of the objective.
+
+    Attributes
+    ----------
+    family : {"gaussian", "binomial"}
+    propensity_weight, targeted_weight : float
+        w_p and w_epsilon.
+    clip : float
+    """
+
+    family: str
+    propensity_weight: float
+    targeted_weight: float
+    clip: float
+    reported: ClassVar[tuple[str, ...]] = ("propensity_loss", "targeted_loss", "outcome_loss", "clipped")
+
+    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+        w, logit = batch.weights, seen.heads[..., 0]
+        a, (rr, _) = _treated(batch), self._representer(logit, batch)
+        targeted = seen.outcome + (rr * seen.extras.unsqueeze(1)).sum(dim=2)
+        parts = {
+            "propensity_loss": (w * binary_cross_entropy_with_logits(logit, a, reduction="none")).sum(dim=1),
+            "targeted_loss": (w * losses(targeted, batch.y, self.family)).sum(dim=1),
+            "outcome_loss": (w * losses(seen.outcome, batch.y, self.family)).sum(dim=1),
+        }
+        whole = parts["outcome_loss"] + self.propensity_weight * parts["propensity_loss"]
+        return Terms(whole + self.targeted_weight * parts["targeted_loss"], parts)
+
+    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
+        terms = self.loss(seen, batch, scales, epoch, dual_state)
+        w, logit = batch.weights, seen.heads[..., 0]
+        rr, bend = self._representer(logit, batch)
+        epsilon = seen.extras.unsqueeze(1)
+        pull = self.targeted_weight * w * gaps(seen.outcome + (rr * epsilon).sum(dim=2), batch.y, self.family)
+        head = self.propensity_weight * w * (probabilities(logit) - _treated(batch)) + pull * (bend * epsilon).sum(
+            dim=2
+        )
+        return terms, Seen(
+            head.unsqueeze(2),
+            torch.zeros_like(seen.moments),
+            w * gaps(seen.outcome, batch.y, self.family) + pull,
+            (pull.unsqueeze(2) * rr).sum(dim=1),
+        )
+
+    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
+        """The parts, and the weighted share of rows whose propensity is clipped."""
+        p = seen.heads[..., 0].sigmoid()
+        outside = ((p < self.clip) | (p > 1.0 - self.clip)).to(p.dtype)
+        return {**terms.parts, "clipped": (batch.weights * outside).sum(dim=1)}
+
+    def _representer(self, logit: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Rr at the observed rows and its derivative in the logit, both of shape (M, B, K)."""
+        free = probabilities(logit).unsqueeze(2)
+        p = free.clamp(self.clip, 1.0 - self.clip)
+        from_0, from_1 = batch.anchor.chunk(2, dim=2)
+        treated = _treated(batch).unsqueeze(2) > 0.5
+        rr = torch.where(treated, from_1 + from_0 * (1.0 - p) / p, from_0 + from_1 * p / (1.0 - p))
+        bend = torch.where(treated, -from_0 / p.square(), from_1 / (1.0 - p).square())
+        return rr, bend * free * (1.0 - free) * (p == free)
+
+    def outcome_share(self, outcome_loss: float) -> float:
+        return outcome_loss
+
+
+def _treated(batch: Batch) -> Tensor:
+    """1 for rows in arm 1, else 0, shape (M, B): the second outcome head's share."""
+    return batch.observed_shares[..., 1].sum(dim=2).round()
+
+
+@dataclass(frozen=True)
+class PropensityReading(Reading):
+    """Rr from the propensity.
+
+    Attributes
+    ----------
+    srr : bool
+        Whether mu is corrected by epsilon times rr.
+    clip : float
+    """
+
+    srr: bool
+    clip: float
+
+    def read(self, network: NetworkFit, design: Design) -> Predictions:
+        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
+        index, heads = network.functions(design)
+        p = np.clip(expit(heads.observed[0]), self.clip, 1.0 - self.clip)
+        coefficients = arm_coefficients(base, "DragonNet")[..., rows]
+        rr = at_arms(arm_representer(coefficients, np.column_stack([1.0 - p, p])), base, rows)
+        if self.srr:
+            index = corrected(index, rr, network.extras)
+        return Predictions(network.mu(index, base.family), rr, scale_free=False)

@@ -1,0 +1,102 @@
+r"""RieszNet's objective: the automatic-debiasing loss of rr, the outcome's loss and a targeted term, in one network.
+
+.. math::
+    \mathrm{REGLoss}_n(y, \mu) + w_\alpha \sum_c E_n[\alpha_c^2 - 2 m_c(\alpha_c)]
+    + w_\varepsilon\, \mathrm{REGLoss}_n\Big(y, \mu + \sum_c \varepsilon_c \alpha_c\Big)
+
+The minimiser of the second term is the Riesz representer with its scale. Heads learn :math:`f = c_h \alpha`, which represents
+:math:`c_h m`, with the unit :math:`c_h` of ``scaling.py``, so that a change of the treatment's units changes nothing.
+
+References
+----------
+Chernozhukov, Newey, Quintas-Martínez and Syrgkanis (2022), "RieszNet and ForestRiesz: Automatic debiased machine learning with
+neural nets and random forests".
+Scharfstein, Rotnitzky and Robins (1999), "Adjusting for nonignorable drop-out using semiparametric nonresponse models".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from riesz.design import Design
+from riesz.learners.neural.batching import Batch, Scales
+from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.objectives.base import Objective, Seen, Terms
+from riesz.learners.neural.objectives.outcome import gaps, losses
+from riesz.learners.neural.reading import Reading, corrected
+from riesz.predictions import Predictions
+
+
+@dataclass(frozen=True)
+class RieszLoss(Objective):
+    """Settings of the objective.
+
+    Attributes
+    ----------
+    family : {"gaussian", "binomial"}
+    rr_weight, targeted_weight : float
+        w_alpha and w_epsilon.
+    """
+
+    family: str
+    rr_weight: float
+    targeted_weight: float
+    reported: ClassVar[tuple[str, ...]] = ("rr_loss", "targeted_loss", "outcome_loss", "rr_anchor")
+
+    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+        w = batch.weights
+        each = (seen.heads.square() - 2.0 * scales.constraint.unsqueeze(1) * seen.moments).sum(dim=2)
+        parts = {
+            "rr_loss": (w * each).sum(dim=1),
+            "targeted_loss": (w * losses(_targeted(seen), batch.y, self.family)).sum(dim=1),
+            "outcome_loss": (w * losses(seen.outcome, batch.y, self.family)).sum(dim=1),
+        }
+        whole = parts["outcome_loss"] + self.rr_weight * parts["rr_loss"]
+        return Terms(whole + self.targeted_weight * parts["targeted_loss"], parts)
+
+    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
+        terms = self.loss(seen, batch, scales, epoch, dual_state)
+        w = batch.weights.unsqueeze(2)
+        pull = self.targeted_weight * batch.weights * gaps(_targeted(seen), batch.y, self.family)
+        return terms, Seen(
+            2.0 * self.rr_weight * w * seen.heads + pull.unsqueeze(2) * seen.extras.unsqueeze(1),
+            (-2.0 * self.rr_weight * w * scales.constraint.unsqueeze(1)).expand_as(seen.moments),
+            batch.weights * gaps(seen.outcome, batch.y, self.family) + pull,
+            (pull.unsqueeze(2) * seen.heads).sum(dim=1),
+        )
+
+    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
+        """The parts, and E_n[anchor rr] / h(anchor) of the first component, with h from the training rows: 1 for the true rr."""
+        rr_anchor = (batch.weights * seen.heads[..., 0] * batch.anchor[..., 0]).sum(dim=1)
+        return {**terms.parts, "rr_anchor": rr_anchor}
+
+    def outcome_share(self, outcome_loss: float) -> float:
+        return outcome_loss
+
+
+def _targeted(seen: Seen) -> Tensor:
+    return seen.outcome + (seen.heads * seen.extras.unsqueeze(1)).sum(dim=2)
+
+
+@dataclass(frozen=True)
+class RieszReading(Reading):
+    """Rr from its heads, in natural units.
+
+    Attributes
+    ----------
+    srr : bool
+        Whether mu is corrected by epsilon times rr.
+    """
+
+    srr: bool
+
+    def read(self, network: NetworkFit, design: Design) -> Predictions:
+        index, heads = network.functions(design)
+        if self.srr:
+            index = corrected(index, heads, network.extras)
+        unit = network.scale.constraint
+        rr = heads.map(lambda values: values / unit.reshape(-1, *[1] * (values.ndim - 1)))
+        return Predictions(network.mu(index, design.base.family), rr, scale_free=False)

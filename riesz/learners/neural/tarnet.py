@@ -1,0 +1,96 @@
+"""TARNet as a learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from riesz.design import Base, Design
+from riesz.learners.neural.batching import Feed
+from riesz.learners.neural.comparators import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
+from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
+from riesz.learners.neural.expansion import Expansions
+from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.network import Shape
+from riesz.learners.neural.networks import check_settings, find_device
+from riesz.learners.neural.objectives.outcome import Outcome, OutcomeReading
+from riesz.learners.neural.scaling import Scale, measure
+from riesz.moment import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class TARNet(NetworkLearner):
+    """TARNet: one network of the covariates with an outcome head for each arm.
+
+    It learns mu alone: the direct estimator is all it serves, without a standard error. The treatment may have any number of
+    arms. Settings are keywords.
+
+    Parameters
+    ----------
+    head_width, head_depth : int
+        Hidden layers of each outcome head.
+    width, depth, stages, batch_size, weight_decay, bias_learning_rate, keep, inputs, networks, validation, device, stack
+        As for :class:`~riesz.RieszNet`.
+
+    Notes
+    -----
+    This is the network without the penalty on the distance between the arms' representations that the same article proposes. The
+    sizes and the learning rate are those of MADNet's defaults; nothing was tuned.
+
+    References
+    ----------
+    Shalit, Johansson and Sontag (2017), "Estimating individual treatment effect: generalization bounds and algorithms".
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+    >>> quick = riesz.TARNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 5, 5),))
+    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2)
+    >>> fit.model.estimator, bool(fit.bse.isna().all())
+    ('direct', True)
+    """
+
+    head_width: int = 64
+    head_depth: int = 2
+    learns_rr: ClassVar[bool] = False
+
+    @classmethod
+    def paper(cls, **changes: Any) -> TARNet:
+        """The settings that the paper's supplement gives for its ATE benchmark; keywords change single ones.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> riesz.TARNet.paper().head_width
+        100
+        """
+        settings: dict[str, Any] = {**PAPER_SETTINGS, "stages": PAPER_STAGES["ate"]}
+        return replace(cls(**settings), **changes)
+
+    def _check_own_settings(self) -> None:
+        check_settings(self, {}, ["head_width", "head_depth"], [])
+
+    def check(self, design: Design, rows: int) -> None:
+        check_arms(design, rows, "TARNet")
+        find_device(self.device)
+
+    def describe(self, family: str) -> str:
+        return "TARNet"
+
+    def _seen(self, base: Base) -> tuple[Base, Expansions]:
+        return observed_only(base, np.ones((1, len(base.y)))), without_treatment(base, self.inputs == "splines")
+
+    def _shape(self, feed: Feed, components: int) -> Shape:
+        return Shape(feed.inputs, 0, feed.heads, self.width, self.depth, self.head_width, self.head_depth)
+
+    def _scale(self, design: Design, inputs: Array) -> Scale:
+        return measure(design, inputs, self.inputs)
+
+    def _objective(self, family: str) -> Outcome:
+        return Outcome(family)
+
+    def _reading(self, network: NetworkFit, design: Design) -> OutcomeReading:
+        return OutcomeReading()
