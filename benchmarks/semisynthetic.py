@@ -20,12 +20,25 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from provenance import provenance
+from tabulate import tabulate
 
 import riesz
 from riesz.estimators import ESTIMATORS
 from riesz.predictions import join
 
 HERE = Path(__file__).parent
+#: Mean absolute errors of the paper's Table 1, and for fully-connected networks and DragonNet of its Table 2.
+PAPER = {
+    ("ihdp", "madnet-paper"): {"direct": 0.504, "ipw": 0.719, "dr": 0.094},
+    ("ihdp", "madnet-paper-fc"): {"dr": 0.096},
+    ("ihdp", "riesznet-paper"): {"direct_without_srr": 0.128, "ipw": 0.789, "dr_without_srr": 0.114},
+    ("ihdp", "dragonnet-paper"): {"dr_without_srr": 0.146},
+    ("ihdp", "kernel-embedding-plain"): {"direct": 0.166},
+    ("ihdp", "neural-embedding"): {"direct": 0.117},
+    ("bhp", "madnet-paper-ade"): {"direct": 0.471, "ipw": 0.474, "dr": 0.391},
+    ("bhp", "madnet-paper-ade-fc"): {"dr": 0.417},
+    ("bhp", "riesznet-paper-ade"): {"direct_without_srr": 0.692, "ipw": 0.449, "dr_without_srr": 0.428},
+}
 GROUP = 16  # data sets that are fitted together
 
 
@@ -206,9 +219,19 @@ def show(frame: pd.DataFrame, arguments: argparse.Namespace, stem: str) -> None:
         "cpu_seconds": round(float(frame["cpu_seconds"].mean()), 2),
         **{name: {key: round(float(value), 4) for key, value in values.items()} for name, values in table.items()},
     }
-    print(json.dumps(found, indent=2))
+    print(beside_the_paper(table, PAPER.get((arguments.source, arguments.learner), {})))
+    print(
+        f"{len(frame)} data sets, coverage {found.get('coverage', 'none')}, {found['cpu_seconds']} CPU seconds a data set"
+    )
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / f"{stem}.json").write_text(json.dumps(found, indent=2) + "\n")
+
+
+def beside_the_paper(table: dict[str, dict[str, float]], paper: dict[str, float]) -> str:
+    """Our errors and the paper's, which for BHP are to be read beside ``paper_mae``."""
+    frame = pd.DataFrame(table).T
+    frame["paper"] = pd.Series(paper, dtype=float)
+    return tabulate(frame, headers="keys", floatfmt=".4f", missingval="", tablefmt="simple")
 
 
 if __name__ == "__main__":

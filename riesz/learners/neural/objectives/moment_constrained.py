@@ -53,7 +53,7 @@ class MomentConstrained(Objective):
     rho: float
     damping: float
     ascent: float
-    reported: ClassVar[tuple[str, ...]] = ("anchor_loss", "violation", "outcome_loss", "rr_anchor")
+    reported: ClassVar[tuple[str, ...]] = ("anchor_loss", "violation", "outcome_loss", "rr_anchor", "signed_violation")
 
     def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w = batch.weights.unsqueeze(1)
@@ -87,12 +87,13 @@ class MomentConstrained(Objective):
         return (self.penalty * self.growth**epoch).unsqueeze(1) if self.growth != 1.0 else self.penalty
 
     def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
-        """The parts, and E_n[anchor rr] / h_n(anchor) of the first component after rescaling on these rows: 1 for the true rr."""
+        """The parts, and of the first component E_n[anchor rr] / h_n(anchor) after rescaling on these rows, 1 for the true rr."""
         w = batch.weights
         r = (batch.anchor - seen.heads)[..., 0]
-        h = 1.0 - terms.parts["signed_violation"][:, 0]
-        rr_anchor = (w * r * batch.anchor[..., 0]).sum(dim=1) * h / (w * r**2).sum(dim=1).clamp_min(1e-12)
-        return {name: (terms.parts | {"rr_anchor": rr_anchor})[name] for name in self.reported}
+        signed = terms.parts["signed_violation"][:, 0]
+        scale = (1.0 - signed) / (w * r**2).sum(dim=1).clamp_min(1e-12)
+        more = {"rr_anchor": (w * r * batch.anchor[..., 0]).sum(dim=1) * scale, "signed_violation": signed}
+        return {name: (terms.parts | more)[name] for name in self.reported}
 
     def outcome_share(self, outcome_loss: float) -> float:
         return self.rho * outcome_loss
