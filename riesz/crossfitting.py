@@ -6,10 +6,12 @@ sample for each repeat, rows in the user's order.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,8 @@ from riesz.frame import ClusterLabels
 from riesz.learners import Fit, Learner
 from riesz.moment import Array
 from riesz.predictions import Predictions, cap, join, scales, times
+
+PATIENCE = 1.5  # seconds without a progress bar
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,24 @@ def check_splits(splits: Sequence[Split], arms: Labels | None, levels: Sequence[
             )
 
 
+class Bar:
+    """A progress bar as learners see it: fits done and, for networks, epoch and losses."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._next = time.monotonic() + PATIENCE
+
+    def done(self) -> None:
+        """One more fit."""
+        self._bar.update()
+
+    def tell(self, **facts: object) -> None:
+        """Show how training stands, a few times a second at most."""
+        if not self._bar.disable and time.monotonic() >= self._next:
+            self._next = time.monotonic() + 0.2
+            self._bar.set_postfix(facts)
+
+
 def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progress: bool | None) -> list[CrossFit]:
     """Fit every split of every repeat of every problem, and predict its test rows.
 
@@ -168,12 +190,12 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     for problem in problems:
         learner.check(problem.design, min(len(split.train) for repeat in problem.splits for split in repeat))
     hidden = None if progress is None else not progress
-    with tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=1.5, leave=False) as bar:
+    with tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar:
 
         def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
             chosen = [jobs[index] for index in batch]
             designs = [design.take(split.train) for design, split in chosen]
-            fits = learner.fit(designs, [seeds[index] for index in batch], bar.update)
+            fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar))
             return [(fit, fit.predict(job[0].take(job[1].test))) for fit, job in zip(fits, chosen, strict=True)]
 
         batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.design import Design
-from riesz.learners.base import Fit, Learner
+from riesz.learners.base import Fit, Learner, Watch
 from riesz.moment import Evaluation
 from riesz.predictions import Predictions
 
@@ -38,7 +38,7 @@ class Known(Learner, Fit):
 
         return Predictions(at(self.mu), at(arms).map(lambda values: values[None]), False)
 
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         return [self for _ in designs]
 
     def check(self, design: Design, rows: int) -> None:

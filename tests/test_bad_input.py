@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 import riesz
 from riesz.design import Design
 from riesz.learners import Fit, Learner
+from riesz.learners.base import Watch
 
 N = 120
 ATE = "y ~ treat(a) + x1 + x2"
@@ -31,7 +32,7 @@ class NeverFit(Learner):
     def check(self, design: Design, rows: int) -> None:
         pass
 
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         raise AssertionError("bad input reached the learner")
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:

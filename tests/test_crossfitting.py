@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tqdm.auto import tqdm
 
 import riesz
+from riesz import crossfitting
 from riesz.crossfitting import make_splits
 from riesz.folds import draw_labels
 
@@ -101,3 +103,27 @@ def test_own_folds_that_cut_clusters_are_told(binary_frame: pd.DataFrame) -> Non
     with pytest.warns(riesz.RieszWarning, match="cut 40 of 40 clusters of `village`"):
         riesz.ate("y ~ treat(a) + x1", binary_frame, folds=np.arange(400) % 4, cluster="village")
     riesz.ate("y ~ treat(a) + x1", binary_frame, folds=binary_frame["village"] % 4, cluster="village")
+
+
+def test_the_bar_shows_how_training_stands(binary_frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    """After a moment's patience: fits done, networks, epoch and losses."""
+    with tqdm(total=2, disable=False, delay=0.0) as bar:
+        watch = crossfitting.Bar(bar)
+        watch.tell(epoch=1)
+        assert not bar.postfix
+        watch._next = 0.0
+        watch.tell(networks="1 of 5", epoch=7, loss="0.3")
+        assert "networks=1 of 5, epoch=7" in str(bar.postfix)
+        watch.done()
+        assert bar.n == 1
+    assert "epoch=7" in capsys.readouterr().err
+
+
+def test_learners_tell_of_epochs(binary_frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr(crossfitting.Bar, "tell", lambda self, **facts: told.append(facts))
+    learner = riesz.MADNet(width=8, head_width=4, networks=2, stages=(riesz.Stage(1e-2, 3, 3),))
+    riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=2)
+    assert told[-1]["epoch"] == 3
+    assert told[-1]["networks"] == "0 of 4"
+    assert {"loss", "validation"} <= set(told[-1])

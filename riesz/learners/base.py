@@ -7,14 +7,24 @@ train them together; closed forms loop. Each design has a seed of its own, and i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
 
 import pandas as pd
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError, listing
 from riesz.predictions import Predictions
+
+
+class Watch(Protocol):
+    """Somebody who is told how fitting goes on."""
+
+    def done(self) -> object:
+        """One more design is fitted."""
+
+    def tell(self, **facts: object) -> object:
+        """How training stands, such as the epoch."""
 
 
 class Fit(ABC):
@@ -59,8 +69,8 @@ class Learner(ABC):
         """Raise :class:`~riesz.errors.LearnerError` when the full design, or training sets as small as ``rows``, cannot do."""
 
     @abstractmethod
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
-        """Fit every design; the i-th fit depends on the i-th design and seed only. Call ``done`` after each."""
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
+        """Fit every design; the i-th fit depends on the i-th design and seed only. Tell ``watch`` after each."""
 
     @abstractmethod
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:

@@ -11,7 +11,7 @@ the paper's :math:`E_n[\mu(a, X)]` is the inner product of mu with it: the direc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from scipy.spatial.distance import pdist
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.learners.base import Fit, Learner, need_covariates
+from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.moment import Array, Evaluation, Points
 from riesz.predictions import Predictions, no_representer
 
@@ -103,11 +103,11 @@ class KernelEmbedding(Learner):
     def describe(self, family: str) -> str:
         return "KernelEmbedding"
 
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
         for design in designs:
             fits.append(fit_kernel(design, self.penalty, self.bandwidth, self.standardise))
-            done()
+            watch.done()
         return fits
 
 

@@ -16,7 +16,7 @@ penalty and splitting this is the influence function of the logit plug-in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,7 +26,7 @@ from scipy.special import expit
 
 from riesz.design import Design
 from riesz.errors import LearnerError, listing
-from riesz.learners.base import Fit, Learner
+from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.ridge import (
     GRID,
     Basis,
@@ -106,11 +106,11 @@ class Linear(Learner):
             "treat(a) * (...) lets it vary."
         ]
 
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
         for design in designs:
             fits.append(fit_linear(design, self.penalty, self.rr_penalty, self.rr == "constrained"))
-            done()
+            watch.done()
         return fits
 
     def describe(self, family: str) -> str:

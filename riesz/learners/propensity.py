@@ -5,7 +5,7 @@ The Riesz representer is not learned but derived from the treatment's distributi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import pandas as pd
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.aipw import INNER_FOLDS, fit_arms, fit_dose
-from riesz.learners.base import Fit, Learner, need_covariates
+from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.derived import arm_coefficients, shift_pieces
 from riesz.learners.scikit import default_classifier, default_regressor, is_classifier, need_scikit, takes_weights
 from riesz.moment import Array
@@ -120,7 +120,7 @@ class Propensity(Learner):
             "leans on the clipping."
         ]
 
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         bases = {id(design.base): design.base for design in designs}
         arms = {key: arm_coefficients(base) for key, base in bases.items() if base.strata is not None}
         moves = {key: shift_pieces(base) for key, base in bases.items() if base.strata is None}
@@ -131,7 +131,7 @@ class Propensity(Learner):
                 fits.append(fit_arms(design, seed, *models, arms[key], self.clip))
             else:
                 fits.append(fit_dose(design, seed, *models, moves[key], self.clip, self.spread == "modelled"))
-            done()
+            watch.done()
         return fits
 
     def describe(self, family: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from riesz.design import Design
 from riesz.errors import LearnerError
 from riesz.learners import Fit, Learner
+from riesz.learners.base import Watch
 from riesz.moment import Array
 from riesz.predictions import Predictions
 
@@ -33,7 +34,7 @@ class RememberedLearner(Learner):
     def check(self, design: Design, rows: int) -> None:
         raise LearnerError(f"{self.words} was not stored with its settings, so it cannot be fitted again.")
 
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         raise LearnerError(f"{self.words} was not stored with its settings, so it cannot be fitted again.")
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.learners.base import Fit, Learner
+from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
@@ -135,10 +135,10 @@ class NetworkLearner(Learner):
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
 
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
-        return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, done))
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
+        return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, watch))
 
-    def _train(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> list[Fit]:
+    def _train(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> list[Fit]:
         """Train the networks of designs that can share a feed."""
         bases = {id(design.base): design.base for design in designs}
         seen = {key: self._seen(base) for key, base in bases.items()}
@@ -152,7 +152,7 @@ class NetworkLearner(Learner):
             members += draw_members(own, seed, feed, scale, self.networks, self.validation)
         schedule = Schedule(self.stages, self.batch_size, self.weight_decay, self.bias_learning_rate, self.keep)
         objective = self._objective(designs[0].base.family)
-        trained = train_members(feed, members, shape, objective, schedule, self.stack, Countdown(done, self.networks))
+        trained = train_members(feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks))
         nets = [
             NetworkFit(one, shape, member.scale, feed, member.origin, None)
             for one, member in zip(trained, members, strict=True)

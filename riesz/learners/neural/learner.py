@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.learners.base import Fit, Learner, need_covariates
+from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.blending import blend
 from riesz.learners.neural.closed import make_closed_form
@@ -203,10 +203,10 @@ class MADNet(Learner):
         beside = "" if self.companion is None else ", blended with splines"
         return f"MADNet ({self.architecture.replace('_', ' ')}, {self.constraint}{beside})"
 
-    def fit(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> Sequence[Fit]:
-        return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, done))
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
+        return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, watch))
 
-    def _train(self, designs: Sequence[Design], seeds: Sequence[int], done: Callable[[], object]) -> list[Fit]:
+    def _train(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> list[Fit]:
         """Train the networks of designs that can share a feed."""
         bases = list({id(design.base): design.base for design in designs}.values())
         feed = Feed(
@@ -216,7 +216,7 @@ class MADNet(Learner):
         members = [
             member for design, seed in zip(designs, seeds, strict=True) for member in self._members(design, seed, feed)
         ]
-        objective, finished = self._objective(bases[0]), Countdown(done, self.networks)
+        objective, finished = self._objective(bases[0]), Countdown(watch, self.networks)
         trained = train_members(feed, members, shape, objective, self._schedule(), self.stack, finished)
         made: list[Fit] = []
         for number, design in enumerate(designs):

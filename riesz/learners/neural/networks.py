@@ -16,7 +16,7 @@ import torch
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.folds import draw_labels
-from riesz.learners.base import Fit
+from riesz.learners.base import Fit, Watch
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.objectives.base import Objective
@@ -47,9 +47,9 @@ def train_members(
     objective: Objective,
     schedule: Schedule,
     stack: int | None,
-    done: Callable[[], object],
+    watch: Watch,
 ) -> list[Trained]:
-    """Train members of any layout; ``stack`` and ``done`` are as for :func:`~riesz.learners.neural.training.train`."""
+    """Train members of any layout; ``stack`` and ``watch`` are as for :func:`~riesz.learners.neural.training.train`."""
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for number, member in enumerate(members):
         alike[member.layout(schedule.batch_size)].append(number)
@@ -57,7 +57,7 @@ def train_members(
     size = stack or _cached(shape, schedule.batch_size * feed.stations * (2 if feed.dual else 1))
     for numbers in alike.values():
         own = [members[number] for number in numbers]
-        found = train(feed, own, shape, objective, schedule, size, done)
+        found = train(feed, own, shape, objective, schedule, size, watch)
         trained |= dict(zip(numbers, found, strict=True))
     return [trained[number] for number in range(len(members))]
 
@@ -92,15 +92,20 @@ def draw_members(
 
 
 class Countdown:
-    """Calls once for every so many calls."""
+    """Passes on that a design is fitted when all its networks are."""
 
-    def __init__(self, done: Callable[[], object], every: int) -> None:
-        self.done, self.every, self.count = done, every, 0
+    def __init__(self, watch: Watch, every: int) -> None:
+        self.watch, self.every, self.count = watch, every, 0
 
-    def __call__(self) -> None:
+    def tell(self, **facts: object) -> None:
+        """Pass it on."""
+        self.watch.tell(**facts)
+
+    def done(self) -> None:
+        """One more network is trained."""
         self.count += 1
         if self.count % self.every == 0:
-            self.done()
+            self.watch.done()
 
 
 def need_rows(rows: int) -> None:

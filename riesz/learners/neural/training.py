@@ -7,7 +7,7 @@ dtype).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from riesz.errors import LearnerError
+from riesz.learners.base import Watch
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
 from riesz.learners.neural.objectives.base import Objective, Readout
@@ -156,7 +157,7 @@ def train(
     objective: Objective,
     schedule: Schedule,
     stack: int,
-    done: Callable[[], object],
+    watch: Watch,
 ) -> list[Trained]:
     """Train members that share a layout.
 
@@ -170,18 +171,19 @@ def train(
     schedule : Schedule
     stack : int
         Members side by side at the most; whoever stops makes room for the next.
-    done : callable
-        Called whenever a member stops.
+    watch : Watch
+        Told of every epoch, and whenever a member stops.
     """
     finished: dict[int, Trained] = {}
     run = _Run(feed, members, shape, objective, schedule, stack)
     while run.active:
         run.epoch()
+        watch.tell(networks=f"{len(finished)} of {len(members)}", **run.facts())
         for progress, weights in run.leave():
             mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
             columns = (*COMMON, *objective.reported)
             finished[progress.number] = Trained(mu, rr, np.array(progress.history), columns)
-            done()
+            watch.done()
     return [finished[number] for number in range(len(members))]
 
 
@@ -340,6 +342,11 @@ class _Run:
                 progress.best[name], progress.since_best, progress.since_halved = value, 0, 0
                 if self.schedule.keep != "last":
                     progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
+
+    def facts(self) -> dict[str, object]:
+        """Where the slowest active member stands."""
+        last = max(self.active, key=lambda progress: progress.epoch)
+        return {"epoch": last.epoch, "loss": f"{last.history[-1][2]:.3g}", "validation": f"{last.history[-1][3]:.3g}"}
 
     def leave(self) -> list[tuple[_Progress, Tensor]]:
         """End stages and members that are through; lay out anew when anyone did."""
