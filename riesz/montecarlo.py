@@ -61,7 +61,8 @@ def study(
     Returns
     -------
     pandas.DataFrame
-        Columns simulation, n, draw, verb, parameter, truth, estimate, std_error, covered.
+        Columns simulation, n, draw, verb, parameter, truth, oracle, estimate, std_error, covered. ``oracle`` is the one-step
+        estimate from the true mu and the true Riesz representer on the same draw.
 
     Examples
     --------
@@ -115,9 +116,9 @@ def _chunk(
     truths = [simulation.truth(estimand) for estimand in estimands]
     rows = []
     for draw in draws:
-        data = simulation.draw(n, seed=draw).data
+        drawn = simulation.draw(n, seed=draw)
         fit = estimate(
-            formula or simulation.formula, data, estimands, **{**simulation.keywords, "seed": draw, **options}
+            formula or simulation.formula, drawn.data, estimands, **{**simulation.keywords, "seed": draw, **options}
         )
         interval = fit.conf_int()
         frame = pd.DataFrame(
@@ -128,6 +129,7 @@ def _chunk(
                 "verb": np.repeat(asked, [len(truth) for truth in truths]),
                 "parameter": fit.params.index,
                 "truth": np.concatenate(truths),
+                "oracle": np.concatenate([simulation.oracle(estimand, drawn) for estimand in estimands]),
                 "estimate": fit.params.to_numpy(),
                 "std_error": fit.bse.to_numpy(),
             }
@@ -153,8 +155,8 @@ def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.0
     Returns
     -------
     pandas.DataFrame
-        Draws, bias, its standard error, root mean squared error, spread of the estimates, mean standard error, coverage
-        and the test.
+        Draws, bias, its standard error, root mean squared error and its ratio to the oracle's on the same draws, spread of the
+        estimates, mean standard error, coverage and the test.
 
     Examples
     --------
@@ -165,7 +167,8 @@ def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.0
     """
     keys = ["simulation", "n", "verb", "parameter"]
     error = frame["estimate"] - frame["truth"]
-    grouped = frame.assign(error=error, square=error**2).groupby(keys, sort=False)
+    oracle = (frame["oracle"] - frame["truth"]) ** 2
+    grouped = frame.assign(error=error, square=error**2, oracle=oracle).groupby(keys, sort=False)
     table = grouped.agg(
         draws=("draw", "size"),
         truth=("truth", "first"),
@@ -173,8 +176,10 @@ def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.0
         spread=("error", "std"),
         mean_std_error=("std_error", "mean"),
         rmse=("square", lambda values: np.sqrt(values.mean())),
+        rmse_ratio=("oracle", "mean"),
         coverage=("covered", "mean"),
     ).reset_index()
+    table["rmse_ratio"] = table["rmse"] / np.sqrt(table["rmse_ratio"])
     table.insert(7, "bias_std_error", table["spread"] / np.sqrt(table["draws"]))
     hits = (table["coverage"] * table["draws"]).round().astype(int)
     table["p_value"] = [

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import os
+
+# matrices here are small: threads would spend their time waiting for each other, most of all on a busy machine
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pandas as pd
 import pytest

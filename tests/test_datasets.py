@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy.special import logit
 
+import riesz
 from riesz.columns import Columns
 from riesz.datasets import SIMULATIONS, Simulation, get, load_rand
 from riesz.datasets.assignment import Arms, Gaussian
@@ -341,3 +342,20 @@ def test_rand_is_tidy():
     assert rand["health"].cat.categories.tolist() == ["excellent", "good", "fair", "poor"]
     assert rand["health"].value_counts()["excellent"] == 11019
     np.testing.assert_allclose(np.log1p(rand["coinsurance"]), rand["log_coinsurance"], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SIMULATIONS)
+def test_the_oracle_is_unbiased_and_the_plain_formula_works(name):
+    """Over many rows the one-step estimate from true mu and rr is within a few standard errors of the truth."""
+    simulation = get(name)
+    draw = simulation.draw(20_000, seed=5)
+    for estimand in simulation.questions.values():
+        found, truth = simulation.oracle(estimand, draw), simulation.truth(estimand)
+        known = np.isfinite(found)
+        assert known.any()
+        assert np.abs(found - truth)[known].max() < 0.12 * max(1.0, np.abs(truth).max())
+    small = simulation.draw(300, seed=5).data
+    fit = riesz.estimate(
+        simulation.plain_formula, small, list(simulation.questions.values()), learner="linear", **simulation.keywords
+    )
+    assert len(fit.params) == sum(len(simulation.truth(estimand)) for estimand in simulation.questions.values())

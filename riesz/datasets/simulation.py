@@ -188,6 +188,41 @@ class Simulation:
 
         return self.assignment.representer(forms, observed)
 
+    @property
+    def plain_formula(self) -> str:
+        """The treatment and every covariate as it is: nothing about the shape of mu is given away."""
+        treatment = self.assignment.treatment
+        reference = f", reference={treatment.reference!r}" if treatment.categorical else ""
+        return f"{self.outcome.name} ~ treat({treatment.name}{reference}) + ."
+
+    def oracle(self, estimand: Estimand, draw: Draw) -> Array:
+        r"""The one-step estimate from the true mu and the true Riesz representer, shape (K,): what no learner is asked to beat.
+
+        .. math:: E_n[m(\mu, W) + \alpha(Z) \{Y - \mu(Z)\}] / E_n[\text{normalizer}(W)]
+
+        NaN where the Riesz representer is not known.
+
+        Examples
+        --------
+        >>> from riesz import datasets
+        >>> simulation = datasets.get("binary")
+        >>> bool(abs(simulation.oracle(simulation.questions["ate"], simulation.draw(n=4000, seed=1)) - 1) < 0.2)
+        True
+        """
+        name = self.assignment.treatment.name
+        data = draw.data.assign(**{name: self.assignment.column(draw.data[name])})
+        components = self._bind(estimand, data)
+        try:
+            representer = self.riesz_representer(estimand, data)
+        except EstimandError:
+            return np.full(len(components), np.nan)
+        residual = data[self.outcome.name].to_numpy(dtype=float) - draw.mu
+        found = []
+        for component, alpha in zip(components, representer, strict=True):
+            scores = component.moment(Mu(), data).apply(self.mu) + alpha * residual
+            found.append(np.mean(scores) / np.mean(np.asarray(component.normalizer(data), dtype=float)))
+        return np.array(found)
+
     def _expectation(self, estimand: Estimand, grid: Grid) -> tuple[Array, Array]:
         """psi, and E|m| on the same scale, both of shape (K,)."""
         components = self._bind(estimand, grid.frame)
