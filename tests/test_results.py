@@ -53,6 +53,18 @@ def test_hypotheses(fit: riesz.Results) -> None:
         fit.t_test("ATU = 0")
 
 
+def test_wald_tests_do_not_depend_on_units(fit: riesz.Results, binary_frame: pd.DataFrame) -> None:
+    """A coefficient that is tiny because its regressor is in cents is still a restriction of its own."""
+    cents = 1e10 * np.exp(binary_frame["x2"])
+    large = riesz.ate("y ~ treat(a) * x1", binary_frame.assign(sales=cents)).blp("~ x1 + sales").heterogeneity()
+    small = riesz.ate("y ~ treat(a) * x1", binary_frame.assign(sales=cents / 1e10)).blp("~ x1 + sales").heterogeneity()
+    assert large.loc["ATE", "df"] == 2
+    np.testing.assert_allclose(large, small, rtol=1e-8)
+    repeated = fit.wald_test("ATE = 0, ATT = 0, ATE + ATT = 0")
+    assert repeated.df_denom == 2
+    np.testing.assert_allclose(repeated.statistic, fit.wald_test("ATE = 0, ATT = 0").statistic)
+
+
 def test_only_debiased_estimators_carry_errors(binary_frame: pd.DataFrame, fit: riesz.Results) -> None:
     errors = fit.estimates["std_error"].unstack()
     assert errors[["direct", "ipw"]].isna().all().all()
