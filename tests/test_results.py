@@ -161,5 +161,14 @@ def test_health_lines_are_what_they_say(single: riesz.Results) -> None:
     assert health["anchor_moment"] == 1
 
 
+def test_counted_rows_are_counted(binary_frame: pd.DataFrame) -> None:
+    """With frequency weights the summary's rows, and a group's, are those that the weights stand for."""
+    data = binary_frame.assign(count=1 + binary_frame.index % 3)
+    fit = riesz.ate("y ~ treat(a) * x1", data, freq_weights="count")
+    assert f"of {data['count'].sum():,} rows." in str(fit.summary())
+    sizes = fit.by("g").tidy().set_index("group")["n"]
+    assert sizes.to_dict() == data.groupby("g")["count"].sum().to_dict()
+
+
 def test_no_sample_splitting_is_said(binary_frame: pd.DataFrame) -> None:
     assert "No sample splitting" in str(riesz.ate("y ~ treat(a)", binary_frame, folds=1).summary())

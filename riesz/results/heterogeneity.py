@@ -56,10 +56,12 @@ class Heterogeneity(Core):
         normalizer = self._design.base.moment.normalizer
         kept = [self._usable(found, n, name) for n, name in zip(normalizer, self.model.exog_names, strict=True)]
         bases = [np.equal.outer(found.codes, levels).astype(float) for levels in kept]
-        sizes = np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels))
+        inside = found.codes >= 0
+        frequency = self.model.weights.frequency[inside]
+        sizes = np.bincount(found.codes[inside], weights=frequency, minlength=len(found.levels))
         labels = pd.DataFrame(
             [
-                (f"{name}_{found.levels[level]}", name, found.levels[level], int(sizes[level]))
+                (f"{name}_{found.levels[level]}", name, found.levels[level], round(sizes[level]))
                 for name, levels in zip(self.model.exog_names, kept, strict=True)
                 for level in levels
             ],

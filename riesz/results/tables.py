@@ -33,7 +33,7 @@ class Tables(Diagnoses):
             if several:
                 tables.append(remarks.health_table(self.diagnostics()))
             else:
-                notes += remarks.health_lines(self.diagnostics(), len(self.model.kept))
+                notes += remarks.health_lines(self.diagnostics(), self.nobs)
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
             subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
