@@ -243,7 +243,7 @@ def test_sensitivity_contour_runs_through_the_robustness_value(fit: riesz.Result
 
 def test_history(net: riesz.Results, fit: riesz.Results) -> None:
     ax = draw(net, "history")
-    first = net.history[net.history["member"] == 0]
+    first = net.history[(net.history["member"] == 0) & (net.history["network"] == 0)]
     np.testing.assert_allclose(ax.lines[0].get_ydata(), first["loss"])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["training loss", "validation loss"]
     assert draw(net, "history", columns=["rr_anchor"]).get_ylabel() == "Value"
