@@ -117,7 +117,7 @@ class Core(Parameters):
             )
         clusters = self.model.table.clusters(cluster, self.model.kept)
         if self._folds > 1:
-            warn_of_cut_clusters(self._crossfit.folds[0], clusters)
+            warn_of_cut_clusters(self._crossfit.splits[0], clusters)
         return type(self)(self.model, self._crossfit, clusters)
 
     # below: how it is put together
