@@ -120,6 +120,24 @@ def test_kinds_of_columns_and_rows(binary_frame: pd.DataFrame, tmp_path: Path) -
     pd.testing.assert_frame_equal(fit.predict(data), again.predict(data))
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.period_range("2020-01", periods=400, freq="D"),
+        pd.date_range("2020-01-01", periods=400, tz="Europe/Berlin"),
+        pd.Index([("row", i) for i in range(400)], tupleize_cols=False),
+    ],
+    ids=["periods", "time zone", "tuples"],
+)
+def test_row_labels_that_a_file_does_not_know_stay_readable(
+    binary_frame: pd.DataFrame, tmp_path: Path, index: pd.Index
+) -> None:
+    fit = riesz.ate("y ~ treat(a) * x1", binary_frame.set_axis(index, axis=0))
+    again = around(fit, tmp_path)
+    assert str(again) == str(fit)
+    assert again.influential(5).index.tolist() == [str(label) for label in fit.influential(5).index]
+
+
 def test_polars_and_arms(arms_frame: pd.DataFrame, tmp_path: Path) -> None:
     fit = riesz.ate("y ~ treat(arm, reference='placebo') * x1", polars.from_pandas(arms_frame))
     again = around(fit, tmp_path)
