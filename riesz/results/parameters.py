@@ -37,8 +37,11 @@ class Parameters(ABC):
 
     use_t = False
 
-    def __init__(self, model: Model, clusters: ClusterLabels, value: Array, covariance: Array) -> None:
+    def __init__(
+        self, model: Model, clusters: ClusterLabels, value: Array, covariance: Array, nobs: float | None = None
+    ) -> None:
         self.model = model
+        self._nobs = round(float(model.weights.frequency.sum() if nobs is None else nobs))
         self._clusters = clusters
         self._names = model.exog_names
         self._value, self._covariance = value, covariance
@@ -93,7 +96,7 @@ class Parameters(ABC):
     @property
     def nobs(self) -> int:
         """Rows used; with frequency weights, the rows they stand for."""
-        return round(float(self.model.weights.frequency.sum()))
+        return self._nobs
 
     @property
     def cov_type(self) -> str:
