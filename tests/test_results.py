@@ -170,5 +170,17 @@ def test_counted_rows_are_counted(binary_frame: pd.DataFrame) -> None:
     assert sizes.to_dict() == data.groupby("g")["count"].sum().to_dict()
 
 
+def test_rows_without_weight_are_not_called_missing(binary_frame: pd.DataFrame) -> None:
+    data = binary_frame.assign(count=(binary_frame.index >= 50).astype(int))
+    text = str(riesz.ate("y ~ treat(a) * x1", data, freq_weights="count").summary())
+    assert "Rows dropped (missing, weight 0):" in text
+    assert "Rows dropped (missing):" in str(riesz.ate("y ~ treat(a) * x1", data).summary())
+
+
+def test_notes_in_latex_are_sentences(fit: riesz.Results) -> None:
+    latex = fit.summary().as_latex()
+    assert "a=1 against 0, E[mu(1, X) - mu(0, X)]. ATT:" in latex
+
+
 def test_no_sample_splitting_is_said(binary_frame: pd.DataFrame) -> None:
     assert "No sample splitting" in str(riesz.ate("y ~ treat(a)", binary_frame, folds=1).summary())

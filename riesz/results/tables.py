@@ -91,7 +91,7 @@ class Tables(Diagnoses):
         dropped = self.model.table.rows - len(self.model.kept)
         facts = [
             ("Observations", f"{self.nobs:,}"),
-            ("Rows dropped (missing)", f"{dropped:,}"),
+            (f"Rows dropped (missing{', weight 0' if self.model.weighting else ''})", f"{dropped:,}"),
             ("Folds x repeats", f"{folds} x {repeats}"),
             ("Target", self.model.target),
         ]
