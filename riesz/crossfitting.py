@@ -117,16 +117,14 @@ def make_splits(labels: Sequence[Labels]) -> list[Split]:
     return [split for split in pairs if len(split.test)]
 
 
-def warn_of_cut_clusters(labels: Labels, clusters: ClusterLabels) -> None:
-    """Warn when rows of one cluster are both trained on and predicted."""
+def warn_of_cut_clusters(splits: Sequence[Split], clusters: ClusterLabels) -> None:
+    """Warn when rows of one cluster are both trained on and predicted by one split."""
     for name, codes in zip(clusters.names, clusters.codes, strict=True):
-        lowest, highest = np.full(codes.max() + 1, labels.max()), np.zeros(codes.max() + 1, dtype=np.intp)
-        np.minimum.at(lowest, codes, labels)
-        np.maximum.at(highest, codes, labels)
-        cut = int((lowest < highest).sum())
+        both = [np.intersect1d(codes[split.train], codes[split.test]) for split in splits]
+        cut, count = len(np.unique(np.concatenate(both))), int(codes.max()) + 1
         if cut:
             warnings.warn(
-                f"The folds cut {cut} of {len(lowest)} clusters of `{name}`: rows of one cluster are trained on and predicted, "
+                f"The folds cut {cut} of {count} clusters of `{name}`: rows of one cluster are trained on and predicted, "
                 "so errors may be too small. Fit with cluster=, or give all rows of a cluster the same fold.",
                 RieszWarning,
                 stacklevel=3,

@@ -66,6 +66,11 @@ def pick(parameter: str | None, names: Sequence[str]) -> str:
     """The parameter that is meant, or an error that lists those there are."""
     if parameter is None and len(names) == 1:
         return names[0]
-    if parameter is None or parameter not in names:
+    if parameter is None:
+        raise RieszError(
+            f"There are several parameters: say which one, such as parameter={names[0]!r}; wanted one of "
+            f"{', '.join(map(repr, names))}."
+        )
+    if parameter not in names:
         raise RieszError(f"parameter={parameter!r}: wanted one of {', '.join(map(repr, names))}.")
     return parameter

@@ -26,6 +26,7 @@ from riesz.moment import Array
 
 Clusters = tuple[npt.NDArray[np.intp], ...]
 
+_ROUNDING = 1e-12  # share of the largest eigenvalue; parameters that depend on one another have eigenvalues of zero
 _DRAWS = 40_000  # of the bootstrap: its critical value is then good to 0.02
 
 
@@ -138,14 +139,15 @@ def covariance(variation: Array, weights: Weights, clusters: Clusters) -> Array:
     matrix = _clustered(pulls, clusters[0]) + _clustered(pulls, clusters[1]) - _clustered(pulls, both)
     values, vectors = np.linalg.eigh(matrix)
     if values[0] < 0:
+        matrix = (vectors * np.clip(values, 0.0, None)) @ vectors.T
+    if values[0] < -_ROUNDING * values[-1]:
         warnings.warn(
             "The two-way clustered covariance is not positive; its negative eigenvalues were set to zero (Cameron, Gelbach and "
             "Miller 2011). There are few clusters: read the standard errors with care.",
             RieszWarning,
             stacklevel=2,
         )
-        matrix = (vectors * np.clip(values, 0.0, None)) @ vectors.T
-    return matrix
+    return np.asarray(matrix)
 
 
 def _clustered(pulls: Array, codes: npt.NDArray[np.intp]) -> Array:

@@ -258,7 +258,7 @@ def _splits(
         labels = np.asarray(pd.factorize(own.iloc[kept], sort=True)[0], dtype=np.intp)
         if labels.max() == 0:
             raise DataError("folds has a single label; wanted at least two, or folds=1 for no sample splitting.")
-        warn_of_cut_clusters(labels, clusters)
+        warn_of_cut_clusters(make_splits([labels]), clusters)
         drawn = [[labels]]
     else:
         folds = int(settings.folds)

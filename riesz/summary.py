@@ -121,7 +121,7 @@ class Summary:
     def as_latex(self) -> str:
         """LaTeX; wants the booktabs package."""
         facts = "; ".join(f"{name}: {value}" for name, value in [*self.left, *self.right])
-        notes = " ".join([f"{self.subtitle}.", f"{facts}.", *self.notes])
+        notes = " ".join(note if note.endswith(".") else f"{note}." for note in (self.subtitle, facts, *self.notes))
         return "\n".join(
             [
                 r"\begin{table}",

@@ -99,6 +99,16 @@ def test_two_way_fit(binary_frame: pd.DataFrame) -> None:
     assert "village (40) and year (12)" in str(fit.summary())
 
 
+def test_two_way_folds_do_not_cut_their_own_clusters(binary_frame: pd.DataFrame) -> None:
+    """A cluster is in several splits then, but never on both sides of one, so that with_cov has nothing to warn of."""
+    data = binary_frame.assign(year=np.random.default_rng(0).integers(0, 12, 400), row=np.arange(400) % 100)
+    fit = riesz.ate("y ~ treat(a) + x1", data, cluster=["village", "year"], folds=3)
+    for cluster in ("village", "year", ["village", "year"]):
+        fit.with_cov(cluster)
+    with pytest.warns(riesz.RieszWarning, match="clusters of `row`"):
+        fit.with_cov("row")
+
+
 def test_own_folds_that_cut_clusters_are_told(binary_frame: pd.DataFrame) -> None:
     with pytest.warns(riesz.RieszWarning, match="cut 40 of 40 clusters of `village`"):
         riesz.ate("y ~ treat(a) + x1", binary_frame, folds=np.arange(400) % 4, cluster="village")

@@ -164,6 +164,8 @@ def test_rows_with_missing_regressors_are_left_out(binary_frame: pd.DataFrame) -
     params, _ = robust(pseudo_outcome(fit)[40:], sm.add_constant(holes["z"].to_numpy()[40:]))
     np.testing.assert_allclose(projection.params, params, rtol=1e-9)
     assert "40 rows with missing values" in str(projection)
+    assert (fit.nobs, projection.nobs) == (400, 360)
+    assert fit.by(holes["g"].where(holes.index >= 40)).nobs == 360
 
 
 def test_joint_intervals(fit: riesz.Results) -> None:

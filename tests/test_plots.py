@@ -241,9 +241,21 @@ def test_sensitivity_contour_runs_through_the_robustness_value(fit: riesz.Result
     assert below.get_title(loc="left") == "Upper bound on ATE"
 
 
+def test_a_strong_benchmark_stretches_its_own_axis_alone(fit: riesz.Results) -> None:
+    """A column that explains all of the outcome and little of the treatment must not flatten the picture."""
+    index = pd.MultiIndex.from_tuples([("x1", "ATE")], names=["columns", "parameter"])
+    found = pd.DataFrame({"cf_y": [1.0], "cf_d": [0.02]}, index=index)
+    analysis = fit.sensitivity()
+    plain, ax = analysis.plot(), analysis.plot(benchmarks=found)
+    assert ax.get_xlim() == plain.get_xlim()
+    assert ax.get_ylim()[1] > 1.0
+    grid = analysis.contour(upto=(0.1, 0.4), points=5)
+    assert (grid["cf_d"].max(), grid["cf_y"].max()) == (0.1, 0.4)
+
+
 def test_history(net: riesz.Results, fit: riesz.Results) -> None:
     ax = draw(net, "history")
-    first = net.history[net.history["member"] == 0]
+    first = net.history[(net.history["member"] == 0) & (net.history["network"] == 0)]
     np.testing.assert_allclose(ax.lines[0].get_ydata(), first["loss"])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["training loss", "validation loss"]
     assert draw(net, "history", columns=["rr_anchor"]).get_ylabel() == "Value"

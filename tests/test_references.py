@@ -100,6 +100,15 @@ def test_two_way_clusters(cells: pd.DataFrame) -> None:
     np.testing.assert_allclose(fit.with_cov(cluster=["id", "year"]).bse.iloc[0], np.sqrt(one + two - both), rtol=1e-10)
 
 
+def test_two_way_clusters_of_dependent_parameters(continuous_frame: pd.DataFrame) -> None:
+    """Twice the shift has twice the effect in a linear formula: an eigenvalue of zero, which is no cause for a warning."""
+    for seed in range(3):
+        village, year = np.random.default_rng(seed).integers(0, 30, (2, len(continuous_frame)))
+        data = continuous_frame.assign(village=village, year=year)
+        fit = riesz.shift("y ~ treat(d) + x1", data, delta=[0.1, 0.2, 0.3], folds=2, cluster=["village", "year"])
+        np.testing.assert_allclose(fit.bse / fit.bse.iloc[0], [1, 2, 3])
+
+
 def test_lin_regression(binary_frame: pd.DataFrame) -> None:
     """The ATE of an interacted regression is OLS with centred interactions (Lin 2013)."""
     data = binary_frame.assign(c1=lambda d: d["x1"] - d["x1"].mean(), c2=lambda d: d["x2"] - d["x2"].mean())

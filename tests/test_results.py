@@ -53,6 +53,18 @@ def test_hypotheses(fit: riesz.Results) -> None:
         fit.t_test("ATU = 0")
 
 
+def test_wald_tests_do_not_depend_on_units(fit: riesz.Results, binary_frame: pd.DataFrame) -> None:
+    """A coefficient that is tiny because its regressor is in cents is still a restriction of its own."""
+    cents = 1e10 * np.exp(binary_frame["x2"])
+    large = riesz.ate("y ~ treat(a) * x1", binary_frame.assign(sales=cents)).blp("~ x1 + sales").heterogeneity()
+    small = riesz.ate("y ~ treat(a) * x1", binary_frame.assign(sales=cents / 1e10)).blp("~ x1 + sales").heterogeneity()
+    assert large.loc["ATE", "df"] == 2
+    np.testing.assert_allclose(large, small, rtol=1e-8)
+    repeated = fit.wald_test("ATE = 0, ATT = 0, ATE + ATT = 0")
+    assert repeated.df_denom == 2
+    np.testing.assert_allclose(repeated.statistic, fit.wald_test("ATE = 0, ATT = 0").statistic)
+
+
 def test_only_debiased_estimators_carry_errors(binary_frame: pd.DataFrame, fit: riesz.Results) -> None:
     errors = fit.estimates["std_error"].unstack()
     assert errors[["direct", "ipw"]].isna().all().all()
@@ -147,6 +159,27 @@ def test_health_lines_are_what_they_say(single: riesz.Results) -> None:
     a = single.model.blueprint.data["a"]
     np.testing.assert_allclose(health["rr_anchor"], (rr * a).mean())
     assert health["anchor_moment"] == 1
+
+
+def test_counted_rows_are_counted(binary_frame: pd.DataFrame) -> None:
+    """With frequency weights the summary's rows, and a group's, are those that the weights stand for."""
+    data = binary_frame.assign(count=1 + binary_frame.index % 3)
+    fit = riesz.ate("y ~ treat(a) * x1", data, freq_weights="count")
+    assert f"of {data['count'].sum():,} rows." in str(fit.summary())
+    sizes = fit.by("g").tidy().set_index("group")["n"]
+    assert sizes.to_dict() == data.groupby("g")["count"].sum().to_dict()
+
+
+def test_rows_without_weight_are_not_called_missing(binary_frame: pd.DataFrame) -> None:
+    data = binary_frame.assign(count=(binary_frame.index >= 50).astype(int))
+    text = str(riesz.ate("y ~ treat(a) * x1", data, freq_weights="count").summary())
+    assert "Rows dropped (missing, weight 0):" in text
+    assert "Rows dropped (missing):" in str(riesz.ate("y ~ treat(a) * x1", data).summary())
+
+
+def test_notes_in_latex_are_sentences(fit: riesz.Results) -> None:
+    latex = fit.summary().as_latex()
+    assert "a=1 against 0, E[mu(1, X) - mu(0, X)]. ATT:" in latex
 
 
 def test_no_sample_splitting_is_said(binary_frame: pd.DataFrame) -> None:

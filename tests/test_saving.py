@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 
 import riesz
 from riesz.harmless import strange_part
-from riesz.storage.archive import FORMAT
+from riesz.storage.archive import FORMAT, checksum
 
 NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 4, 4),), device="cpu")
 RICH = "y ~ treat(a) * (scale(x1) + bs(x2, df=5)) + g"
@@ -120,6 +121,24 @@ def test_kinds_of_columns_and_rows(binary_frame: pd.DataFrame, tmp_path: Path) -
     pd.testing.assert_frame_equal(fit.predict(data), again.predict(data))
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.period_range("2020-01", periods=400, freq="D"),
+        pd.date_range("2020-01-01", periods=400, tz="Europe/Berlin"),
+        pd.Index([("row", i) for i in range(400)], tupleize_cols=False),
+    ],
+    ids=["periods", "time zone", "tuples"],
+)
+def test_row_labels_that_a_file_does_not_know_stay_readable(
+    binary_frame: pd.DataFrame, tmp_path: Path, index: pd.Index
+) -> None:
+    fit = riesz.ate("y ~ treat(a) * x1", binary_frame.set_axis(index, axis=0))
+    again = around(fit, tmp_path)
+    assert str(again) == str(fit)
+    assert again.influential(5).index.tolist() == [str(label) for label in fit.influential(5).index]
+
+
 def test_polars_and_arms(arms_frame: pd.DataFrame, tmp_path: Path) -> None:
     fit = riesz.ate("y ~ treat(arm, reference='placebo') * x1", polars.from_pandas(arms_frame))
     again = around(fit, tmp_path)
@@ -205,12 +224,22 @@ def file(binary_frame: pd.DataFrame, tmp_path: Path) -> Path:
     return tmp_path / "fit.riesz"
 
 
-def rewrite(file: Path, change: Callable[[Any], Any] | None = None, members: dict[str, bytes] | None = None) -> None:
+def rewrite(
+    file: Path,
+    change: Callable[[Any], Any] | None = None,
+    members: dict[str, bytes] | None = None,
+    forged: bool = True,
+) -> None:
+    """Alter a file; a forger also makes the checksum anew."""
     with zipfile.ZipFile(file) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     if change is not None:
         document = json.loads(contents["riesz.json"])
-        contents["riesz.json"] = json.dumps(change(document) or document).encode()
+        document = change(document) or document
+        if forged and isinstance(document, dict):
+            arrays = {name[:-4]: np.load(io.BytesIO(raw)) for name, raw in contents.items() if name.endswith(".npy")}
+            document["checksum"] = checksum(document["content"], arrays)
+        contents["riesz.json"] = json.dumps(document).encode()
     contents |= members or {}
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in contents.items():
@@ -258,6 +287,41 @@ def test_newer_version(file: Path) -> None:
 
     rewrite(file, newer)
     with pytest.raises(riesz.DataError, match=r"written by riesz 9\.0\.0 .* Update riesz"):
+        riesz.load(file)
+
+
+def test_every_alteration_is_told_when_loading(file: Path) -> None:
+    """Also those that only a later question would stumble over."""
+    whole = file.read_bytes()
+
+    def name(document: Any) -> None:
+        document["content"]["parts"]["dict"]["treatment"]["fields"]["name"] = "b"
+
+    def words(document: Any) -> None:
+        document["content"]["components"][0][2] = True
+
+    def learned(document: Any) -> None:
+        document["content"]["fits"][2] = None
+
+    def unsealed(document: Any) -> None:
+        del document["checksum"]
+
+    for change in (name, words, learned, unsealed):
+        file.write_bytes(whole)
+        rewrite(file, change, forged=False)
+        with pytest.raises(riesz.DataError, match=r"damaged or was altered .*checksum"):
+            riesz.load(file)
+    file.write_bytes(whole)
+    with zipfile.ZipFile(file) as archive:
+        y = np.load(io.BytesIO(archive.read("a0.npy")))
+    y.flat[0] += 1
+    changed = io.BytesIO()
+    np.save(changed, y)
+    rewrite(file, members={"a0.npy": changed.getvalue()})
+    with pytest.raises(riesz.DataError, match="does not match its checksum"):
+        riesz.load(file)
+    rewrite(file, members={"a0.npy": changed.getvalue().replace(b"}", b"{", 1)})
+    with pytest.raises(riesz.DataError, match="damaged or was altered"):
         riesz.load(file)
 
 

@@ -76,9 +76,10 @@ def draw_contour(
         own = benchmarks.xs(name, level="parameter")
         marks |= {wrap(str(label)): (row["cf_d"], row["cf_y"]) for label, row in own.iterrows()}
     grid = analysis.contour(name, points=_POINTS)
-    furthest = 1.15 * max(max(pair) for pair in marks.values())
-    if furthest > grid["cf_d"].max():
-        grid = analysis.contour(name, min(furthest, 0.99), _POINTS)
+    least = float(grid["cf_d"].max())
+    far_d, far_y = (max(least, 1.15 * max(one)) for one in zip(*marks.values(), strict=True))
+    if max(far_d, far_y) > least:  # a column may explain much of the outcome and little of the treatment
+        grid = analysis.contour(name, (min(far_d, 0.99), min(far_y, 1.0)), _POINTS)
     null, above = float(analysis.null[name]), analysis.table.loc[name, "estimate"] >= analysis.null[name]
     bound = {(True, False): "lower", (True, True): "conf_low", (False, False): "upper", (False, True): "conf_high"}
     lines = sum(label.count("\n") + 1 for label in marks)
@@ -99,19 +100,19 @@ def _draw_contours(ax: Axes, grid: pd.DataFrame, column: str, null: float) -> No
     z = grid[column].to_numpy().reshape(len(y), len(x))
     levels = [one for one in MaxNLocator(9).tick_values(z.min(), z.max()) if not np.isclose(one, null, atol=1e-12)]
     ax.set_xlim(0.0, x[-1])
-    ax.set_ylim(0.0, y[-1])
+    ax.set_ylim(0.0, y[-1] if y[-1] < 1 else 1.04)  # room for a mark at 1
     for chosen, colour, width in ((levels, colours()[0], 1.1), ([null], colours()[1], 2.4)):
         inside = [level for level in chosen if z.min() < level < z.max()]
         if inside:
             lines = ax.contour(x, y, z, levels=inside, colors=colour, linewidths=width, linestyles="solid")
-            ax.clabel(lines, fmt="%g", fontsize="small", manual=_on_diagonal(x, np.diag(z), inside))
+            ax.clabel(lines, fmt="%g", fontsize="small", manual=_on_diagonal(x, y, np.diag(z), inside))
 
 
-def _on_diagonal(axis: Array, z: Array, levels: Sequence[float]) -> list[tuple[float, float]]:
+def _on_diagonal(x: Array, y: Array, z: Array, levels: Sequence[float]) -> list[tuple[float, float]]:
     """Where contours cross the diagonal, as all do; those at its ends get no label, which would be cut."""
     order = np.argsort(z)
-    crossed = np.interp(levels, z[order], axis[order])
-    return [(place, place) for place in crossed if 0.05 * axis[-1] < place < 0.94 * axis[-1]]
+    crossed = np.interp(levels, z[order], np.linspace(0.0, 1.0, len(z))[order])
+    return [(place * x[-1], place * y[-1]) for place in crossed if 0.05 < place < 0.94]
 
 
 def _mark(ax: Axes, marks: dict[str, tuple[float, float]]) -> None:

@@ -102,7 +102,7 @@ class Core(Parameters):
 
     @cached_property
     def history(self) -> pd.DataFrame:
-        """The course of training, one row a network (``member``) and epoch; empty for closed-form learners."""
+        """The course of training, one row a split (``member``), network in it and epoch; empty for closed-form learners."""
         courses = [fit.history().assign(member=member) for member, fit in enumerate(self._crossfit.fits)]
         return pd.concat(courses, ignore_index=True)
 
@@ -117,7 +117,7 @@ class Core(Parameters):
             )
         clusters = self.model.table.clusters(cluster, self.model.kept)
         if self._folds > 1:
-            warn_of_cut_clusters(self._crossfit.folds[0], clusters)
+            warn_of_cut_clusters(self._crossfit.splits[0], clusters)
         return type(self)(self.model, self._crossfit, clusters)
 
     # below: how it is put together

@@ -61,6 +61,7 @@ class Effects(Parameters):
         estimated: tuple[Array, Array, Array],
         words: Words,
         restrictions: Mapping[str, Array],
+        nobs: float | None = None,
     ) -> None:
         """Put together what was derived.
 
@@ -76,9 +77,11 @@ class Effects(Parameters):
         words : Words
         restrictions : mapping
             For each hypothesis, the matrix R of R params = 0.
+        nobs : float, optional
+            Rows that entered; all rows of the fit by default.
         """
         value, covariance, self._variation = estimated
-        super().__init__(replace(model, exog_names=labels["term"].tolist()), clusters, value, covariance)
+        super().__init__(replace(model, exog_names=labels["term"].tolist()), clusters, value, covariance, nobs)
         self._labels, self._words, self._hypotheses = labels, words, restrictions
 
     def variation(self) -> Array:

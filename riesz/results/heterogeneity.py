@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from riesz.columns import Columns
@@ -56,10 +57,12 @@ class Heterogeneity(Core):
         normalizer = self._design.base.moment.normalizer
         kept = [self._usable(found, n, name) for n, name in zip(normalizer, self.model.exog_names, strict=True)]
         bases = [np.equal.outer(found.codes, levels).astype(float) for levels in kept]
-        sizes = np.bincount(found.codes[found.codes >= 0], minlength=len(found.levels))
+        inside = found.codes >= 0
+        frequency = self.model.weights.frequency[inside]
+        sizes = np.bincount(found.codes[inside], weights=frequency, minlength=len(found.levels))
         labels = pd.DataFrame(
             [
-                (f"{name}_{found.levels[level]}", name, found.levels[level], int(sizes[level]))
+                (f"{name}_{found.levels[level]}", name, found.levels[level], round(sizes[level]))
                 for name, levels in zip(self.model.exog_names, kept, strict=True)
                 for level in levels
             ],
@@ -72,7 +75,7 @@ class Heterogeneity(Core):
             notes=_group_notes(found, sizes),
             hypothesis="Same in all groups",
         )
-        return self._derived(bases, labels, words, _differences(labels["parameter"]))
+        return self._derived(bases, labels, words, _differences(labels["parameter"]), inside)
 
     def blp(self, formula: str, context: Mapping[str, Any] | None = None) -> Effects:
         r"""Best linear projection of the effect on functions of covariates, with the standard errors of the fit.
@@ -99,7 +102,8 @@ class Heterogeneity(Core):
         >>> riesz.ate("y ~ treat(a) * .", data).blp("~ x1").params.index.tolist()
         ['Intercept', 'x1']
         """
-        columns, b, lost = self._regressors(formula, context or {})
+        columns, b, complete = self._regressors(formula, context or {})
+        lost = int((~complete).sum())
         names = self.model.exog_names
         several = len(names) > 1
         pairs = [(name, column) for name in names for column in columns]
@@ -118,10 +122,15 @@ class Heterogeneity(Core):
             notes=[f"{lost:,} rows with missing values were left out."] if lost else [],
             hypothesis="All slopes zero",
         )
-        return self._derived([b] * len(names), labels, words, {k: r for k, r in slopes.items() if len(r)})
+        return self._derived([b] * len(names), labels, words, {k: r for k, r in slopes.items() if len(r)}, complete)
 
     def _derived(
-        self, bases: Sequence[Array], labels: pd.DataFrame, words: Words, restrictions: Mapping[str, Array]
+        self,
+        bases: Sequence[Array],
+        labels: pd.DataFrame,
+        words: Words,
+        restrictions: Mapping[str, Array],
+        used: npt.NDArray[np.bool_],
     ) -> Effects:
         model, design = self.model, self._design
         estimates = [
@@ -138,7 +147,8 @@ class Heterogeneity(Core):
         if model.estimator not in DEBIASED:
             covariance = np.full_like(covariance, np.nan)
         variation = np.mean([e.variation for e in estimates], axis=0)
-        return Effects(model, self._clusters, labels, (value, covariance, variation), words, restrictions)
+        nobs = float(model.weights.frequency[used].sum())
+        return Effects(model, self._clusters, labels, (value, covariance, variation), words, restrictions, nobs)
 
     def _usable(self, groups: Groups, normalizer: Array, name: str) -> list[int]:
         """The groups in which a parameter is defined and has an error: at least two rows (clusters) that count."""
@@ -159,8 +169,10 @@ class Heterogeneity(Core):
             )
         return [level for level, count in enumerate(counts) if count >= 2]
 
-    def _regressors(self, formula: str, context: Mapping[str, Any]) -> tuple[tuple[str, ...], Array, int]:
-        """Names and values of the projection's columns, zero on rows with missing values, and how many rows those are."""
+    def _regressors(
+        self, formula: str, context: Mapping[str, Any]
+    ) -> tuple[tuple[str, ...], Array, npt.NDArray[np.bool_]]:
+        """Names and values of the projection's columns, zero on rows with missing values, and which rows are complete."""
         table, kept = self.model.table, self.model.kept
         rhs = parse_projection(formula, table.columns, self.model.covariates, context)
         needed = sorted(set().union(*(term_columns(term, table.columns) for term in rhs)))
@@ -173,7 +185,7 @@ class Heterogeneity(Core):
         b = np.zeros((len(frame), len(made.names)))
         b[complete] = made.matrix
         self._check_rank(b, made.names, formula)
-        return made.names, b, int((~complete).sum())
+        return made.names, b, complete
 
     def _check_rank(self, b: Array, names: Sequence[str], formula: str) -> None:
         for n, parameter in zip(self._design.base.moment.normalizer, self.model.exog_names, strict=True):

@@ -23,6 +23,8 @@ from riesz.model import Model
 from riesz.moment import Array
 from riesz.summary import Summary, number
 
+_DEPENDENT = 1e-12  # eigenvalues of a correlation matrix below this are rounding: the restrictions repeat one another
+
 
 class Parameters(ABC):
     """Named estimates, their joint covariance, and the rows they were made from.
@@ -35,8 +37,11 @@ class Parameters(ABC):
 
     use_t = False
 
-    def __init__(self, model: Model, clusters: ClusterLabels, value: Array, covariance: Array) -> None:
+    def __init__(
+        self, model: Model, clusters: ClusterLabels, value: Array, covariance: Array, nobs: float | None = None
+    ) -> None:
         self.model = model
+        self._nobs = round(float(model.weights.frequency.sum() if nobs is None else nobs))
         self._clusters = clusters
         self._names = model.exog_names
         self._value, self._covariance = value, covariance
@@ -91,7 +96,7 @@ class Parameters(ABC):
     @property
     def nobs(self) -> int:
         """Rows used; with frequency weights, the rows they stand for."""
-        return round(float(self.model.weights.frequency.sum()))
+        return self._nobs
 
     @property
     def cov_type(self) -> str:
@@ -115,8 +120,11 @@ class Parameters(ABC):
         r, q = self._restrictions(r_matrix)
         gap = r @ self._value - q
         covariance = r @ self._covariance @ r.T
-        rank = int(np.linalg.matrix_rank(covariance))
-        statistic = float(gap @ np.linalg.pinv(covariance) @ gap)
+        spread = np.sqrt(np.diag(covariance))
+        spread = np.where(spread > 0, spread, 1.0)  # correlations: what counts as zero must not depend on units
+        correlation = covariance / np.outer(spread, spread)
+        rank = int(np.linalg.matrix_rank(correlation, hermitian=True, rtol=_DEPENDENT))
+        statistic = float(gap / spread @ np.linalg.pinv(correlation, hermitian=True, rtol=_DEPENDENT) @ (gap / spread))
         return ContrastResults(
             chi2=statistic, df_denom=rank, statistic=statistic, distribution="chi2", distargs=(rank,)
         )

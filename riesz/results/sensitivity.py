@@ -83,15 +83,17 @@ class Sensitivity:
         """The same analysis for a confounder of another strength."""
         return replace(self, cf_y=cf_y, cf_d=cf_d)
 
-    def contour(self, parameter: str | None = None, upto: float | None = None, points: int = 40) -> pd.DataFrame:
+    def contour(
+        self, parameter: str | None = None, upto: float | tuple[float, float] | None = None, points: int = 40
+    ) -> pd.DataFrame:
         """The bounds on a grid of strengths, for a contour plot.
 
         Parameters
         ----------
         parameter : str, optional
             Which one; needed when there are several.
-        upto : float, optional
-            Where both axes end; by default a little beyond the robustness value and the strengths at hand.
+        upto : float or (float, float), optional
+            Where the axes end, both or cf_d and cf_y; by default a little beyond the robustness value and the strengths at hand.
         points : int
             On each axis.
 
@@ -103,10 +105,13 @@ class Sensitivity:
         name = pick(parameter, self.names)
         if upto is None:
             upto = min(0.99, 1.25 * max(0.12, self.cf_y, self.cf_d, min(self.table.loc[name, "rv"], 0.6)))
-        if not 0 < upto < 1:
-            raise RieszError(f"upto={upto!r}: wanted a share between 0 and 1, such as 0.15.")
-        axis = np.linspace(0.0, upto, points)
-        cf_d, cf_y = (grid.ravel() for grid in np.meshgrid(axis, axis))
+        end_d, end_y = upto if isinstance(upto, tuple) else (upto, upto)
+        if not (0 < end_d < 1 and 0 < end_y <= 1):
+            raise RieszError(
+                f"upto={upto!r}: wanted a share between 0 and 1, such as 0.15, or one for cf_d and one for cf_y."
+            )
+        axes = np.linspace(0.0, end_d, points), np.linspace(0.0, end_y, points)
+        cf_d, cf_y = (grid.ravel() for grid in np.meshgrid(*axes))
         found = bounds(self.elements, list(self.names).index(name), strength(cf_y, cf_d, self.rho), self.level)
         return pd.concat([pd.DataFrame({"cf_d": cf_d, "cf_y": cf_y}), found], axis=1)
 

@@ -16,7 +16,7 @@ class Storing(Core):
 
         The file is a zip archive of arrays and JSON, without pickle: loading it cannot run code. It holds **all columns of the
         data**, so mind who may see it; besides these the design, folds, predictions, settings and what Linear,
-        KernelEmbedding and MADNet learned.
+        KernelEmbedding and the networks learned. Columns of nested values or with time zones are left out.
         It does not hold functions: after loading, ``predict`` explains itself where the estimand is a custom moment or a policy
         given as a function, where the formula calls functions of your own, or where the learner cannot be stored.
 

@@ -33,7 +33,7 @@ class Tables(Diagnoses):
             if several:
                 tables.append(remarks.health_table(self.diagnostics()))
             else:
-                notes += remarks.health_lines(self.diagnostics(), len(self.model.kept))
+                notes += remarks.health_lines(self.diagnostics(), self.nobs)
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
             subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
@@ -91,7 +91,7 @@ class Tables(Diagnoses):
         dropped = self.model.table.rows - len(self.model.kept)
         facts = [
             ("Observations", f"{self.nobs:,}"),
-            ("Rows dropped (missing)", f"{dropped:,}"),
+            (f"Rows dropped (missing{', weight 0' if self.model.weighting else ''})", f"{dropped:,}"),
             ("Folds x repeats", f"{folds} x {repeats}"),
             ("Target", self.model.target),
         ]

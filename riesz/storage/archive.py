@@ -1,9 +1,15 @@
-"""The file: a zip archive with one JSON document and the arrays it refers to."""
+"""The file: a zip archive with one JSON document and the arrays it refers to.
+
+A checksum of all content tells an altered file when it is loaded, not when some later question stumbles over it. Whoever
+alters a file can make a new checksum: that nothing in it is ever run does not rest on it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -18,7 +24,19 @@ from riesz.version import __version__
 
 FORMAT = 1  # to be raised whenever older versions could misread what is written
 _DOCUMENT = "riesz.json"
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError, MemoryError, NotImplementedError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    KeyError,
+    OSError,
+    MemoryError,
+    RecursionError,
+    NotImplementedError,
+    SyntaxError,  # these two from numpy, of an array's header
+    tokenize.TokenError,
+)
 
 AnyArray = npt.NDArray[Any]
 
@@ -27,7 +45,13 @@ def write_archive(path: str | os.PathLike[str], content: Any, arrays: Mapping[st
     """Write a document and its arrays; the file appears when it is complete."""
     file = Path(path)
     unfinished = file.with_name(file.name + ".unfinished")
-    document = {"program": "riesz", "format": FORMAT, "version": __version__, "content": content}
+    document = {
+        "program": "riesz",
+        "format": FORMAT,
+        "version": __version__,
+        "checksum": checksum(content, arrays),
+        "content": content,
+    }
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             archive.writestr(_DOCUMENT, json.dumps(document, allow_nan=False))
@@ -55,6 +79,8 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Any, dict[str, AnyArray]
                 if name != _DOCUMENT:
                     with archive.open(name) as member:
                         arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+            if document["checksum"] != checksum(document["content"], arrays):
+                raise ValueError("its content does not match its checksum")
             return document["content"], arrays
     except DataError:
         raise
@@ -64,6 +90,16 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Any, dict[str, AnyArray]
         ) from None
     except _DAMAGE as error:
         raise damaged(file, error) from None
+
+
+def checksum(content: Any, arrays: Mapping[str, AnyArray]) -> str:
+    """SHA-256 of a document and its arrays."""
+    made = hashlib.sha256(json.dumps(content, allow_nan=False, sort_keys=True).encode())
+    for name in sorted(arrays):
+        values = arrays[name]
+        made.update(f"{name} {values.dtype.str} {values.shape}".encode())
+        made.update(np.ascontiguousarray(values).tobytes())
+    return made.hexdigest()
 
 
 def damaged(file: str | os.PathLike[str], error: object) -> DataError:

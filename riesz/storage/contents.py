@@ -96,7 +96,7 @@ def read_fit(path: str | os.PathLike[str]) -> Contents:
         return _put_together(document, Reader(arrays))
     except DataError as error:
         raise damaged(path, error) from None
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RieszError, AssertionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RieszError, AssertionError) as error:
         raise damaged(path, f"{type(error).__name__}: {error}") from None
 
 

@@ -96,14 +96,18 @@ def _read_column(spec: Any, reader: Reader) -> pd.Series:
 
 
 def write_index(index: pd.Index, writer: Writer) -> dict[str, Any]:
-    """Row labels as JSON; those that cannot be stored become numbers."""
+    """Row labels as JSON; those that cannot be stored become what is printed of them."""
     if isinstance(index, pd.RangeIndex):
         return {"kind": "range", "range": [index.start, index.stop, index.step]}
-    try:
-        levels = [_write_column(pd.Series(index.get_level_values(level)), writer) for level in range(index.nlevels)]
-    except UnstorableError:
-        return {"kind": "range", "range": [0, len(index), 1]}
+    levels = [_write_labels(pd.Series(index.get_level_values(level)), writer) for level in range(index.nlevels)]
     return {"kind": "labels", "levels": levels, "names": [None if name is None else str(name) for name in index.names]}
+
+
+def _write_labels(labels: pd.Series, writer: Writer) -> dict[str, Any]:
+    try:
+        return _write_column(labels, writer)
+    except UnstorableError:  # periods, time zones, tuples: their text still tells the rows apart, and reads the same
+        return _write_column(pd.Series([str(label) for label in labels]), writer)
 
 
 def read_index(spec: Any, reader: Reader, rows: int) -> pd.Index:
