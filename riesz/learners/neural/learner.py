@@ -20,6 +20,7 @@ from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import (
     Countdown,
+    check_settings,
     draw_members,
     find_device,
     fit_by_signature,
@@ -133,28 +134,19 @@ class MADNet(Learner):
     stack: int | None = None
 
     def __post_init__(self) -> None:
-        known = {
-            "architecture": ("multihead", "fully_connected"),
-            "constraint": ("absolute", "multiplier", "exact"),
-            "keep": ("best", "each", "last"),
-            "inputs": ("standard", "splines", "paper"),
-            "companion": ("splines", None),
-        }
-        for name, values in known.items():
-            if getattr(self, name) not in values:
-                raise LearnerError(
-                    f"MADNet({name}={getattr(self, name)!r}): wanted one of {', '.join(map(repr, values))}."
-                )
-        for name in ("width", "depth", "head_width", "head_depth", "batch_size", "networks", "stack"):
-            value = getattr(self, name)
-            if value is None and name == "stack":
-                continue
-            if not isinstance(value, int) or value < 1:
-                raise LearnerError(f"MADNet({name}={value!r}): wanted a whole number, 1 or larger.")
-        for name in ("penalty", "growth", "rho", "damping", "ascent", "weight_decay"):
-            value = getattr(self, name)
-            if not np.isfinite(value) or value < 0:
-                raise LearnerError(f"MADNet({name}={value!r}): wanted a number, 0 or larger.")
+        whole = ["width", "depth", "head_width", "head_depth", "batch_size", "networks"]
+        check_settings(
+            self,
+            {
+                "architecture": ("multihead", "fully_connected"),
+                "constraint": ("absolute", "multiplier", "exact"),
+                "keep": ("best", "each", "last"),
+                "inputs": ("standard", "splines", "paper"),
+                "companion": ("splines", None),
+            },
+            whole if self.stack is None else [*whole, "stack"],
+            ("penalty", "growth", "rho", "damping", "ascent", "weight_decay"),
+        )
         if not 0 < self.validation <= 0.5:
             raise LearnerError(f"MADNet(validation={self.validation!r}): wanted a share between 0 and a half.")
         if not self.stages:
