@@ -145,8 +145,7 @@ class LinearFit(Fit):
         whole = evaluate_linear(design, np.column_stack([self.mu, self.rr]))
         mu = whole.map(lambda values: values[0])
         if self.logistic:
-            at = expit(mu.values)
-            mu = Evaluation(expit(mu.observed), at, at * (1.0 - at) * mu.slopes)
+            mu = probability(mu)
         return Predictions(mu, whole.map(lambda values: values[1:]), self.scale_free)
 
     def details(self) -> Mapping[str, float]:
@@ -154,6 +153,12 @@ class LinearFit(Fit):
 
     def history(self) -> pd.DataFrame:
         return pd.DataFrame()
+
+
+def probability(index: Evaluation) -> Evaluation:
+    """The expit of an index."""
+    at = expit(index.values)
+    return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
 
 
 def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool) -> LinearFit:

@@ -21,8 +21,9 @@ import pandas as pd
 
 from riesz.design import Design
 from riesz.learners.base import Fit
+from riesz.learners.linear import probability
 from riesz.learners.neural.closed import ClosedForm, Rows, refit
-from riesz.learners.neural.fit import Ensemble, probability
+from riesz.learners.neural.fit import Ensemble
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, join
 

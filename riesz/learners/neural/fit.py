@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from scipy.special import expit
 from torch import Tensor
 
 from riesz.design import Base, Design
 from riesz.learners.base import Fit
-from riesz.learners.linear import riesz_coefficients
+from riesz.learners.linear import probability, riesz_coefficients
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.closed import MOST_ROWS
 from riesz.learners.neural.network import Shape, Stack
@@ -177,12 +176,6 @@ def _represent(stack: Stack, batch: Batch, feed: Feed) -> tuple[Array, ...]:
 
 def _array(tensor: Tensor) -> Array:
     return np.asarray(tensor.double().cpu().numpy())
-
-
-def probability(index: Evaluation) -> Evaluation:
-    """The expit of an index."""
-    at = expit(index.values)
-    return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
 
 
 class _Readings:

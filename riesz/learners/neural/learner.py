@@ -210,6 +210,7 @@ class MADNet(Learner):
         ]
         objective, finished = self._objective(bases[0]), Countdown(watch, self.networks)
         trained = train_members(feed, members, shape, objective, self._schedule(), self.stack, finished)
+        splines = {} if self.companion is None else {id(base): make_expansions(base, expand=True) for base in bases}
         made: list[Fit] = []
         for number, design in enumerate(designs):
             own_numbers = range(number * self.networks, (number + 1) * self.networks)
@@ -220,7 +221,7 @@ class MADNet(Learner):
             if self.companion is None:
                 made.append(ensemble)
                 continue
-            closed = make_closed_form(design, make_expansions(design.base, expand=True))
+            closed = make_closed_form(design, splines[id(design.base)])
             start = feed.offsets[id(design.base)]
             made.append(blend(ensemble, closed, design, [members[n].valid - start for n in own_numbers]))
         return made
