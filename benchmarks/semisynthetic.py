@@ -49,8 +49,12 @@ def learners() -> dict[str, object]:
         "madnet": riesz.MADNet(),
         "madnet-paper": riesz.MADNet.paper(),
         "madnet-paper-fc": riesz.MADNet.paper(**connected),
+        "madnet-paper-penalty1": riesz.MADNet.paper(penalty=1.0),
+        "madnet-paper-penalty1-fc": riesz.MADNet.paper(penalty=1.0, **connected),
         "madnet-paper-ade": riesz.MADNet.paper("ade"),
         "madnet-paper-ade-fc": riesz.MADNet.paper("ade", **connected),
+        "madnet-paper-ade-penalty1": riesz.MADNet.paper("ade", penalty=1.0),
+        "madnet-paper-ade-penalty1-fc": riesz.MADNet.paper("ade", penalty=1.0, **connected),
         "riesznet": riesz.RieszNet(),
         "riesznet-paper": riesz.RieszNet.paper(),
         "riesznet-paper-fc": riesz.RieszNet.paper(**connected),
@@ -76,13 +80,16 @@ class IHDP:
         self.coefficients = pd.read_parquet(data / "ihdp_coefficients.parquet").set_index("dataset")
         self.outcomes = pd.read_parquet(data / "ihdp_outcomes.parquet").set_index("dataset")
 
-    def draw(self, number: int) -> tuple[pd.DataFrame, float]:
+    def effects(self, number: int) -> np.ndarray:
+        """mu(1, x) - mu(0, x), row by row."""
         k = self.coefficients.loc[number]
         x = self.covariates[[f"x{j}" for j in range(1, 26)]]
         index = x.to_numpy(dtype=float) @ k[[f"b{j}" for j in range(1, 26)]].to_numpy(dtype=float)
-        truth = np.mean(k["c1"] + index - np.exp(k["c0"] + index))
+        return np.asarray(k["c1"] + index - np.exp(k["c0"] + index))
+
+    def draw(self, number: int) -> tuple[pd.DataFrame, float]:
         y = self.outcomes.loc[number].sort_values("row")["y"].to_numpy(dtype=float)
-        return self.covariates.assign(y=y), float(truth)
+        return self.covariates.assign(y=y), float(self.effects(number).mean())
 
 
 class BHP:

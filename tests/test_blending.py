@@ -82,6 +82,38 @@ def test_refitting_on_the_same_rows_changes_nothing(binary_frame: pd.DataFrame) 
     np.testing.assert_allclose(again[1].values, rr.values)
 
 
+def test_arms_may_have_regressions_of_their_own() -> None:
+    """One arm is a noisy line, the other bends without noise: each gets its own features and penalty, as by hand."""
+    generator = np.random.default_rng(3)
+    x, a = generator.uniform(-2, 2, (600, 6)), generator.integers(0, 2, 600)
+    data = pd.DataFrame(x, columns=[f"x{j}" for j in range(6)]).assign(a=a)
+    data["y"] = np.where(a == 1, x @ np.full(6, 0.3) + 2 * generator.standard_normal(600), 3 * np.sin(2 * x[:, 0]))
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    made, mu, _ = closed_form(design)
+    assert [len(part.coefficients) for part in made.mu.parts][1] == 7
+    for arm, part in enumerate(made.mu.parts):
+        own = data[a == arm]
+        if arm == 1:
+            z = own[[f"x{j}" for j in range(6)]].to_numpy()
+            z = (z - z.mean(0)) / z.std(0)
+            slope = np.linalg.solve(
+                z.T @ z / len(z) + part.penalty * np.eye(6), z.T @ (own["y"] - own["y"].mean()) / len(z)
+            )
+            np.testing.assert_allclose(mu.observed[a == 1], own["y"].mean() + z @ slope, atol=1e-8)
+        else:
+            assert np.mean((mu.observed[a == 0] - own["y"]) ** 2) < 0.01 * own["y"].var()
+    readings = mu.values[0 if np.allclose(mu.values[0][a == 1], mu.observed[a == 1]) else 1]
+    np.testing.assert_allclose(readings[a == 1], mu.observed[a == 1])
+    again = refit(made, design).evaluate(design.base, np.arange(600))[0]
+    np.testing.assert_allclose(again.values, mu.values)
+
+
+def test_small_arms_share_a_regression(binary_frame: pd.DataFrame) -> None:
+    few = pd.concat([binary_frame[binary_frame["a"] == 0], binary_frame[binary_frame["a"] == 1].head(20)])
+    made, _, _ = closed_form(design_of("y ~ treat(a) + x1 + x2", few, riesz.ATE()))
+    assert made.mu.parts == ()
+
+
 class Told:
     """A network that knows what it is told, by row of the base."""
 
@@ -118,6 +150,28 @@ def test_weights_follow_what_predicts_unseen_rows(good: bool) -> None:
     found = blend(told, closed, design, parts).blend
     weights = np.array([found.mu, found.rr[0]])
     assert (weights < 0.35).all() if good else (weights > 0.95).all()
+
+
+def test_networks_are_judged_as_the_average_they_are() -> None:
+    """Each row was kept by one network, but their mean is what predicts; their disagreement tells how much better it is."""
+    generator = np.random.default_rng(4)
+    simulation = datasets.get("binary")
+    draw = simulation.draw(4000, seed=5)
+    data = draw.data.assign(y=draw.mu + 0.1 * generator.standard_normal(4000))
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    closed, mu, rr = closed_form(design)
+    parts = np.array_split(generator.permutation(4000), 5)
+    error = np.mean((mu.observed - draw.mu) ** 2)
+    noisy = [
+        replace(mu, observed=draw.mu + np.sqrt(5 * error) * generator.standard_normal(4000)) for _ in range(5)
+    ]  # alone five times the closed form's error, together the same
+
+    def weight(networks: list[Evaluation]) -> float:
+        told = tuple(Told(Predictions(one, rr, scale_free=True)) for one in networks)
+        return blend(Ensemble(told), closed, design, parts).blend.mu  # type: ignore[arg-type]
+
+    assert 0.3 < weight(noisy) < 0.7
+    assert weight(noisy[:1] * 5) > 0.75
 
 
 def test_a_blend_stands_between_its_parts(binary_frame: pd.DataFrame) -> None:

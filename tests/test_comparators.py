@@ -257,7 +257,7 @@ def test_a_plateau_halves_the_learning_rate(binary_frame: pd.DataFrame) -> None:
 
 def test_histories_say_what_was_minimised(binary_frame: pd.DataFrame) -> None:
     columns = {
-        RIESZ: {"rr_loss", "targeted_loss", "outcome_loss", "rr_anchor"},
+        RIESZ: {"rr_loss", "targeted_loss", "outcome_loss", "rr_anchor", "ipw"},
         DRAGON: {"propensity_loss", "targeted_loss", "outcome_loss", "clipped"},
         TAR: {"outcome_loss"},
     }

@@ -1,14 +1,15 @@
 r"""Networks and their closed-form companion, blended by how well each predicts rows it has not seen.
 
 Each network of a training set keeps a part of the rows for validation; the closed form is refitted without that part. On those rows
-mu is blended by squared error and rr by the Riesz loss,
+rr is blended by the Riesz loss and mu by the squared error that the one-step estimator is left with,
 
-.. math:: w_\mu = \arg\min_{0 \le w \le 1} E_n[(y - w \mu_c - (1 - w) \mu_n)^2], \qquad
-    w_\alpha = \arg\min_{0 \le w \le 1} E_n[\alpha_w^2 - 2 m(\alpha_w)], \quad
-    \alpha_w = w \alpha_c + (1 - w) \alpha_n,
+.. math:: w_\alpha = \arg\min_{0 \le w \le 1} E_n[\alpha_w^2 - 2 m(\alpha_w)], \quad \alpha_w = w \alpha_c + (1 - w) \alpha_n,
+    \qquad w_\mu = \arg\min_{0 \le w \le 1} E_n[\alpha^2 (y - w \mu_c - (1 - w) \mu_n)^2],
 
-where each r is first brought to its own best scale. Where the truth is smooth and nearly additive the closed form carries the
-weight, where it is not the networks do.
+where each r is first brought to its own best scale. Each row was kept by one network, but the mean of all J will predict: by how
+much its squared error is smaller is :math:`E_n[\alpha^2 J^{-1} \sum_j (\mu_j - \bar\mu)^2]`, which :math:`w_\mu` allows for.
+:math:`w_\alpha` does not, in favour of the closed form: a network's errors in mu and in rr go together, and it is their product
+that biases an estimate.
 """
 
 from __future__ import annotations
@@ -84,27 +85,38 @@ def blend(networks: Ensemble, closed: ClosedForm, design: Design, parts: Sequenc
         For each network the rows of the base that it kept for validation.
     """
     rows = np.arange(len(design.base.y))[design.rows]
-    one, two = [], []
-    for network, part in zip(networks.fits, parts, strict=True):
-        kept = design.take(part)
-        one.append(_closed(refit(closed, design.take(np.setdiff1d(rows, part))), kept))
-        two.append(network.predict(kept))
     seen = np.concatenate(parts)
     place = np.split(np.arange(len(seen)), np.cumsum([len(part) for part in parts])[:-1])
     held = design.take(seen)
-    a, b = join(one, place), join(two, place)
-    gap = a.mu.observed - b.mu.observed
-    mu = _share(held.mean(gap * (held.y - b.mu.observed)), held.mean(gap**2))
+    a = join(
+        [_closed(refit(closed, design.take(np.setdiff1d(rows, part))), design.take(part)) for part in parts], place
+    )
+    each = [network.predict(held) for network in networks.fits]
+    b = join([_at(one, own) for one, own in zip(each, place, strict=True)], place)
     moment = held.base.moment
-    scales, alphas, readings = [], [], []
-    for r in (a.rr, b.rr):
-        m = moment.apply(r, seen)
-        scales.append(held.mean(m) / held.mean(r.observed**2))
-        alphas.append(scales[-1][:, None] * r.observed)
-        readings.append(scales[-1] * held.mean(m))
+    readings = np.stack([held.mean(moment.apply(r, seen)) for r in (a.rr, b.rr)])
+    scales = readings / np.stack([held.mean(r.observed**2) for r in (a.rr, b.rr)])
+    alphas = scales[:, :, None] * np.stack([a.rr.observed, b.rr.observed])
     gap = alphas[0] - alphas[1]
-    rr = _share(readings[0] - readings[1] - held.mean(gap * alphas[1]), held.mean(gap**2))
-    return Blended(networks, Blend(closed, float(mu), rr, np.stack(scales)))
+    rise = scales[0] * readings[0] - scales[1] * readings[1] - held.mean(gap * alphas[1])
+    rr = _share(rise, held.mean(gap**2))
+    alpha = rr[:, None] * alphas[0] + (1.0 - rr[:, None]) * alphas[1]
+    size = held.mean(alpha**2)[:, None]
+    importance = np.where(size > 0, alpha**2 / np.where(size > 0, size, 1.0), 1.0).mean(axis=0)
+    gap = a.mu.observed - b.mu.observed
+    better = held.mean(importance * np.var(np.stack([one.mu.observed for one in each]), axis=0))
+    rise = held.mean(importance * gap * (held.y - b.mu.observed))
+    mu = _share(rise - better, held.mean(importance * gap**2) - better)
+    return Blended(networks, Blend(closed, float(mu), rr, scales))
+
+
+def _at(predictions: Predictions, own: Rows) -> Predictions:
+    """Some rows of predictions."""
+
+    def take(values: Array) -> Array:
+        return values[..., own]
+
+    return Predictions(predictions.mu.map(take), predictions.rr.map(take), predictions.scale_free)
 
 
 def _closed(closed: ClosedForm, design: Design) -> Predictions:
@@ -115,7 +127,8 @@ def _closed(closed: ClosedForm, design: Design) -> Predictions:
 
 def _share(gain: Array, cost: Array) -> Array:
     """The minimiser of cost w^2 - 2 gain w between 0 and 1; a half when all are as good."""
-    return np.where(cost > 0, np.clip(gain / np.where(cost > 0, cost, 1.0), 0.0, 1.0), 0.5)
+    end = np.select([2 * gain > cost, 2 * gain < cost], [1.0, 0.0], 0.5)
+    return np.where(cost > 0, np.clip(gain / np.where(cost > 0, cost, 1.0), 0.0, 1.0), end)
 
 
 def _sum(one: Evaluation, first: Array, other: Evaluation, second: Array) -> Evaluation:

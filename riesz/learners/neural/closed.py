@@ -3,12 +3,13 @@ r"""The networks' companion: closed forms of mu and rr on smooth features.
 The features of a row are splines of its inputs x (see ``expansion.py``) and their products with the treatment shares
 :math:`\tilde a` that mix the outcome heads. On a set of features mu and rr have closed forms with penalties by leave-one-out, as in
 ``riesz.Linear``. Of the sets in :func:`_sets`, from lines to splines with products, mu and each rr take the one with the smallest
-leave-one-out loss.
+leave-one-out loss. When the treatment has arms, mu may also be a regression for each arm, with features and a penalty of its own:
+one arm may be simple and well observed while another is neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,7 @@ Rows = npt.NDArray[np.intp]
 MOST_ROWS = 20_000  # rows that a closed form on learned or made features is solved on, at most
 _MOST_NUMBERS = 4_000_000  # features times rows
 _MOST_FEATURES = 1000  # larger sets are passed over, but for the first
+_FEWEST = 30  # rows of an arm that has a regression of its own
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,15 @@ class FeatureSet:
         Which inputs are features, and of which the products with the treatment are, too.
     centre, spread : float
         Of a continuous treatment, in those products.
+    arms : ndarray, shape (K, t), or None
+        The treatments of K arms; then the features are indicators of all but the first, and the products with every indicator.
     """
 
     main: npt.NDArray[np.bool_]
     product: npt.NDArray[np.bool_]
-    centre: float
-    spread: float
+    centre: float = 0.0
+    spread: float = 1.0
+    arms: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -56,11 +61,15 @@ class Solution:
     features : FeatureSet
     coefficients : ndarray, shape (1 + F,)
     penalty : float
+        NaN when it is made of parts.
+    parts : tuple of Solution
+        The regression of each arm on its own rows, when each has one.
     """
 
     features: FeatureSet
     coefficients: Array
     penalty: float
+    parts: tuple[Solution, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,30 +121,110 @@ def make_closed_form(design: Design, expansions: Expansions) -> ClosedForm:
             if leader is None or loss < leader[0]:
                 best[target] = loss, _solve(target, made, basis, m, features, penalty)
     mu, *rr = [leader[1] for leader in best if leader is not None]
+    apart = _arm_by_arm(stations, design)
+    if apart is not None and best[0] is not None and apart[0] < best[0][0]:
+        mu = apart[1]
     if design.base.family == "binomial":
-        coefficients, penalty = fit_logistic(_columns(mu.features, stations, design), "loo")
-        mu = Solution(mu.features, coefficients, penalty)
+        mu = _again(mu, stations, design, lambda made, one: fit_logistic(made, "loo"))
     return ClosedForm(expansions, mu, tuple(rr))
 
 
 def refit(closed: ClosedForm, design: Design) -> ClosedForm:
     """The same features and penalties on another design's rows."""
-    stations, targets = make_stations(design.base, closed.expansions), [closed.mu, *closed.rr]
-    found: dict[int, Solution] = {}
-    for features in {id(one.features): one.features for one in targets}.values():
-        made = _columns(features, stations, design)
-        basis, _ = _basis(made)
-        m = moments(made, basis)
-        for target, one in enumerate(targets):
-            if one.features is features:
-                logistic = target == 0 and design.base.family == "binomial"
-                found[target] = (
-                    Solution(features, fit_logistic(made, one.penalty)[0], one.penalty)
-                    if logistic
-                    else _solve(target, made, basis, m, features, one.penalty)
-                )
-    mu, *rr = [found[target] for target in range(len(targets))]
+    stations = make_stations(design.base, closed.expansions)
+    if design.base.family == "binomial":
+        mu = _again(closed.mu, stations, design, lambda made, one: fit_logistic(made, one.penalty))
+    else:
+        mu = _again(closed.mu, stations, design, _ridge)
+    found: dict[int, tuple[Design, Basis, Array]] = {}
+    rr = []
+    for component, one in enumerate(closed.rr):
+        if id(one.features) not in found:
+            made = _columns(one.features, stations, design)
+            basis, _ = _basis(made)
+            found[id(one.features)] = made, basis, moments(made, basis)
+        made, basis, m = found[id(one.features)]
+        rr.append(_solve(1 + component, made, basis, m, one.features, one.penalty))
     return ClosedForm(closed.expansions, mu, tuple(rr))
+
+
+def _again(one: Solution, stations: Stations, design: Design, solve: Callable[..., tuple[Array, float]]) -> Solution:
+    """The same features, solved in another way or on other rows: ``solve(made, one)`` gives coefficients and a penalty."""
+    if not one.parts:
+        return Solution(one.features, *solve(_columns(one.features, stations, design), one))
+    assert one.features.arms is not None
+    own = _rows_of_arms(design, len(one.parts))
+    parts = [
+        Solution(part.features, *solve(_columns(part.features, stations, design.take(rows)), part))
+        if len(rows)
+        else part
+        for part, rows in zip(one.parts, own, strict=True)
+    ]
+    return _joined(parts, one.features.arms)
+
+
+def _ridge(made: Design, one: Solution) -> tuple[Array, float]:
+    basis, _ = _basis(made)
+    return basis.transform @ (basis.projections[:, 0] * basis.shrink(one.penalty)), one.penalty
+
+
+def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | None:
+    """A regression for each arm, with the leave-one-out loss of all; None without arms, or when an arm has few rows."""
+    arms = _arms(stations, design.base)
+    if arms is None:
+        return None
+    covariate = np.arange(len(stations.bent)) >= arms.shape[1]
+    masks = [covariate & ~stations.bent, covariate] if stations.bent.any() else [covariate]
+    masks = [mask for mask in masks if mask.sum() * len(arms) <= _MOST_FEATURES]
+    parts: list[Solution] = []
+    total = 0.0
+    for rows in _rows_of_arms(design, len(arms)):
+        if len(rows) < _FEWEST or not masks:
+            return None
+        own = design.take(rows)
+        loss, part = min((_regress(mask, stations, own) for mask in masks), key=lambda found: found[0])
+        parts.append(part)
+        total += loss * float(own.weights.sum() / design.weights.sum())
+    return total, _joined(parts, arms)
+
+
+def _regress(main: npt.NDArray[np.bool_], stations: Stations, design: Design) -> tuple[float, Solution]:
+    """A ridge regression on some inputs, with its leave-one-out loss."""
+    features = FeatureSet(main, np.zeros_like(main))
+    made = _columns(features, stations, design)
+    basis, grid = _basis(made)
+    penalty, loss = choose_outcome_penalty(made, basis, made.y, basis.projections[:, 0], grid)
+    return loss, _solve(0, made, basis, np.empty((0, 0)), features, penalty)
+
+
+def _joined(parts: Sequence[Solution], arms: Array) -> Solution:
+    """Regressions of each arm as one function of all features."""
+    product = np.logical_or.reduce([part.features.main for part in parts])
+    slopes = np.zeros((len(parts), len(product)))
+    for slope, part in zip(slopes, parts, strict=True):
+        slope[part.features.main] = part.coefficients[1:]
+    level = np.array([part.coefficients[0] for part in parts])
+    coefficients = np.concatenate([level[:1], level[1:] - level[0], slopes[:, product].ravel()])
+    return Solution(FeatureSet(np.zeros_like(product), product, arms=arms), coefficients, np.nan, tuple(parts))
+
+
+def _arms(stations: Stations, base: Base) -> Array | None:
+    """The treatments of the arms, when all points are at one of them."""
+    if base.strata is None or stations.slope.any():
+        return None
+    _, first = np.unique(base.strata, return_index=True)
+    arms = base.treatment[first]
+    known = np.zeros(stations.raw.shape[:2], dtype=bool)
+    for arm in arms:
+        known |= (stations.raw == arm).all(axis=2)
+    return arms if known.all() else None
+
+
+def _rows_of_arms(design: Design, count: int) -> list[Rows]:
+    assert design.base.strata is not None
+    rows = np.arange(len(design.base.y))[design.rows]
+    codes = np.unique(design.base.strata, return_inverse=True)[1][rows]
+    return [rows[codes == arm] for arm in range(count)]
 
 
 def _sets(stations: Stations, base: Base) -> Iterator[FeatureSet]:
@@ -153,7 +242,8 @@ def _sets(stations: Stations, base: Base) -> Iterator[FeatureSet]:
 def _columns(features: FeatureSet, stations: Stations, design: Design) -> Design:
     """A design whose columns are the features, on an evenly spaced part of the rows if they are many."""
     rows = np.arange(len(design.base.y))[design.rows]
-    size = features.main.sum() + stations.raw.shape[2] * features.product.sum()
+    blocks = stations.raw.shape[2] if features.arms is None else len(features.arms)
+    size = features.main.sum() + blocks * features.product.sum()
     most = int(np.clip(_MOST_NUMBERS // max(size, 1), 2000, MOST_ROWS))
     rows = rows[:: -(-len(rows) // most)]
     return as_columns(design.base, rows, _features(features, stations, design.base, rows))
@@ -181,12 +271,19 @@ def _features(features: FeatureSet, stations: Stations, base: Base, rows: Rows) 
         x[:, station, columns + t] = values[rows]
         if slopes is not None:
             bend[:, station, columns + t] = slopes[rows]
-    shares = np.moveaxis((stations.raw[rows] - features.centre) / features.spread, 2, 0)[..., None]
-    steepness = stations.slope[:, None] / features.spread
+    raw = stations.raw[rows]
+    if features.arms is None:
+        shares = np.moveaxis((raw - features.centre) / features.spread, 2, 0)[..., None]
+        steepness = stations.slope[:, None] / features.spread
+        levels: list[Array] = []
+    else:
+        shares = np.stack([(raw == arm).all(axis=2) for arm in features.arms]).astype(float)[..., None]
+        steepness = np.zeros((count, 1))
+        levels = list(shares[1:])
     own, own_bend = x[..., features.product], bend[..., features.product]
-    x = np.concatenate([x[..., features.main], *(share * own for share in shares)], axis=2)
+    x = np.concatenate([*levels, x[..., features.main], *(share * own for share in shares)], axis=2)
     bends = [share * own_bend + steepness * own for share in shares]
-    bend = np.concatenate([bend[..., features.main], *bends], axis=2)
+    bend = np.concatenate([*(np.zeros_like(level) for level in levels), bend[..., features.main], *bends], axis=2)
     read, slope = x[:, stations.of_reading], bend[:, stations.of_reading]
     slope = np.where(base.moment.is_derivative[:, None], slope, 0.0)
     return Evaluation(x[np.arange(n), stations.observed[rows]].T, read.transpose(2, 1, 0), slope.transpose(2, 1, 0))

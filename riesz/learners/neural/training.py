@@ -277,7 +277,7 @@ class _Run:
         batch = self.validation
         seen = Readout(self.stack.forward(batch.rows, dual, keep=False), batch, dual).seen(self.stack.extras)
         terms = self.objective.loss(seen, batch, self.scales, epochs, self.multipliers)
-        reported = self.objective.report(seen, batch, terms)
+        reported = self.objective.report(seen, batch, self.scales, terms)
         shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)

@@ -153,7 +153,7 @@ class Objective(ABC):
             terms = self.loss(free, batch, scales, epoch, dual_state)
         return terms, Seen(*torch.autograd.grad(terms.loss.sum(), free, materialize_grads=True))
 
-    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
+    def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
         """What a history shows of a validation batch, each of shape (M,): by default the parts of the loss."""
         return {name: terms.parts[name] for name in self.reported}
 

@@ -53,7 +53,14 @@ class MomentConstrained(Objective):
     rho: float
     damping: float
     ascent: float
-    reported: ClassVar[tuple[str, ...]] = ("anchor_loss", "violation", "outcome_loss", "rr_anchor", "signed_violation")
+    reported: ClassVar[tuple[str, ...]] = (
+        "anchor_loss",
+        "violation",
+        "outcome_loss",
+        "rr_anchor",
+        "signed_violation",
+        "ipw",
+    )
 
     def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w = batch.weights.unsqueeze(1)
@@ -86,13 +93,20 @@ class MomentConstrained(Objective):
         """The penalty's weight by now."""
         return (self.penalty * self.growth**epoch).unsqueeze(1) if self.growth != 1.0 else self.penalty
 
-    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
-        """The parts, and of the first component E_n[anchor rr] / h_n(anchor) after rescaling on these rows, 1 for the true rr."""
+    def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
+        """The parts, and two readings of the first component's rr, rescaled on these rows.
+
+        They are E_n[anchor rr] / h_n(anchor), 1 for the true rr, and E_n[y rr] in the network's units of y.
+        """
         w = batch.weights
         r = (batch.anchor - seen.heads)[..., 0]
         signed = terms.parts["signed_violation"][:, 0]
         scale = (1.0 - signed) / (w * r**2).sum(dim=1).clamp_min(1e-12)
-        more = {"rr_anchor": (w * r * batch.anchor[..., 0]).sum(dim=1) * scale, "signed_violation": signed}
+        more = {
+            "rr_anchor": (w * r * batch.anchor[..., 0]).sum(dim=1) * scale,
+            "signed_violation": signed,
+            "ipw": (w * r * batch.y).sum(dim=1) * scale / scales.constraint[:, 0],
+        }
         return {name: (terms.parts | more)[name] for name in self.reported}
 
     def outcome_share(self, outcome_loss: float) -> float:

@@ -81,7 +81,7 @@ class PropensityLoss(Objective):
             (pull.unsqueeze(2) * rr).sum(dim=1),
         )
 
-    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
+    def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
         """The parts, and the weighted share of rows whose propensity is clipped."""
         p = seen.heads[..., 0].sigmoid()
         outside = ((p < self.clip) | (p > 1.0 - self.clip)).to(p.dtype)

@@ -44,7 +44,7 @@ class RieszLoss(Objective):
     family: str
     rr_weight: float
     targeted_weight: float
-    reported: ClassVar[tuple[str, ...]] = ("rr_loss", "targeted_loss", "outcome_loss", "rr_anchor")
+    reported: ClassVar[tuple[str, ...]] = ("rr_loss", "targeted_loss", "outcome_loss", "rr_anchor", "ipw")
 
     def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w = batch.weights
@@ -68,10 +68,14 @@ class RieszLoss(Objective):
             (pull.unsqueeze(2) * seen.heads).sum(dim=1),
         )
 
-    def report(self, seen: Seen, batch: Batch, terms: Terms) -> dict[str, Tensor]:
-        """The parts, and E_n[anchor rr] / h(anchor) of the first component, with h from the training rows: 1 for the true rr."""
-        rr_anchor = (batch.weights * seen.heads[..., 0] * batch.anchor[..., 0]).sum(dim=1)
-        return {**terms.parts, "rr_anchor": rr_anchor}
+    def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
+        """The parts, and two readings of the first component's rr.
+
+        They are E_n[anchor rr] / h(anchor), h from the training rows, 1 for the true rr, and E_n[y rr] in the network's units of y.
+        """
+        weighted = batch.weights * seen.heads[..., 0]
+        rr_anchor, ipw = (weighted * batch.anchor[..., 0]).sum(dim=1), (weighted * batch.y).sum(dim=1)
+        return {**terms.parts, "rr_anchor": rr_anchor, "ipw": ipw / scales.constraint[:, 0]}
 
     def outcome_share(self, outcome_loss: float) -> float:
         return outcome_loss
