@@ -24,7 +24,7 @@ class Options(TypedDict, total=False):
     learner: str | Learner
     estimator: Literal["direct", "ipw", "dr", "tmle"] | None
     folds: Any
-    repeats: int
+    repeats: int | None
     family: Literal["gaussian", "binomial"]
     bounds: tuple[float, float] | None
     target: Literal["population", "sample"]
@@ -47,7 +47,7 @@ def estimate(
     learner: str | Learner = "linear",
     estimator: Literal["direct", "ipw", "dr", "tmle"] | None = None,
     folds: Any = 5,
-    repeats: int = 1,
+    repeats: int | None = None,
     family: Literal["gaussian", "binomial"] = "gaussian",
     bounds: tuple[float, float] | None = None,
     target: Literal["population", "sample"] = "population",
@@ -80,8 +80,9 @@ def estimate(
     folds : int or array_like or str
         Number of cross-fitting folds; 1 means no sample splitting. An array, or a column's name, gives fold labels of your own.
         With two-way clusters there are ``folds`` x ``folds`` splits.
-    repeats : int
-        Cross-fitting is repeated with new folds, and the median reported.
+    repeats : int, optional
+        Cross-fitting is repeated with new folds, and the median reported. By default what the learner asks for, which is 3 for
+        MADNet and 1 for most; once when folds are given or there is one.
     family : {"gaussian", "binomial"}
         ``"binomial"`` for an outcome in [0, 1]: the learner's mu is a probability, and ``tmle`` uses a logistic submodel.
     bounds : (low, high), optional
@@ -174,7 +175,7 @@ def estimate_many(
         learner,
         ("dr" if learner.learns_rr else "direct") if estimator is None else estimator,
         options.get("folds", 5),
-        options.get("repeats", 1),
+        _repeats(options.get("repeats"), learner, options.get("folds", 5)),
         options.get("family", "gaussian"),
         options.get("bounds"),
         options.get("target", "population"),
@@ -219,3 +220,10 @@ def _calling_scope() -> dict[str, Any]:
         frame = frame.f_back
         scope = {**frame.f_locals, **scope}
     return {**frame.f_globals, **scope}
+
+
+def _repeats(given: int | None, learner: Learner, folds: Any) -> int:
+    """The learner's own number, unless told otherwise or there is nothing to draw anew."""
+    if given is not None:
+        return given
+    return learner.repeats if isinstance(folds, int) and folds > 1 else 1

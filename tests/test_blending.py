@@ -19,7 +19,7 @@ from riesz.learners.neural.fit import Ensemble
 from riesz.moment import Evaluation
 from riesz.predictions import Predictions
 
-QUICK = riesz.MADNet(width=8, head_width=4, stages=(riesz.Stage(1e-2, 5, 5),), networks=2)
+QUICK = riesz.MADNet(width=8, head_width=4, stages=(riesz.Stage(1e-2, 5, 5),), networks=2, repeats=1)
 
 
 def design_of(formula: str, data: pd.DataFrame, *estimands: riesz.estimands.Estimand, **options: object) -> Design:

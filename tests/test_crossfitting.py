@@ -132,7 +132,7 @@ def test_the_bar_shows_how_training_stands(binary_frame: pd.DataFrame, capsys: p
 def test_learners_tell_of_epochs(binary_frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[dict[str, object]] = []
     monkeypatch.setattr(crossfitting.Bar, "tell", lambda self, **facts: told.append(facts))
-    learner = riesz.MADNet(width=8, head_width=4, networks=2, stages=(riesz.Stage(1e-2, 3, 3),))
+    learner = riesz.MADNet(width=8, head_width=4, networks=2, repeats=1, stages=(riesz.Stage(1e-2, 3, 3),))
     riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=2)
     assert told[-1]["epoch"] == 3
     assert told[-1]["networks"] == "0 of 4"

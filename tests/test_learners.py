@@ -47,7 +47,9 @@ CASES: dict[str, tuple[str, str, Any]] = {
 
 
 def quick_madnet(kind: str) -> Learner:
-    return riesz.MADNet(width=16, depth=1, head_width=8, head_depth=1, stages=(riesz.Stage(1e-2, 6, 6),), batch_size=32)
+    return riesz.MADNet(
+        width=16, depth=1, head_width=8, head_depth=1, stages=(riesz.Stage(1e-2, 6, 6),), batch_size=32, repeats=1
+    )
 
 
 def quick_propensity(kind: str) -> Learner:

@@ -23,6 +23,7 @@ SMALL = riesz.MADNet(
     depth=2,
     head_width=8,
     head_depth=1,
+    repeats=1,
     stages=(riesz.Stage(1e-2, 12, 12),),
     batch_size=32,
     weight_decay=1e-3,
@@ -203,7 +204,7 @@ def test_units_do_not_matter(continuous_frame: pd.DataFrame) -> None:
 def test_truth_is_found(name: str, verb: str) -> None:
     simulation = datasets.get(name)
     draw = simulation.draw(1000, seed=5)
-    learner = riesz.MADNet(width=64, head_width=32, head_depth=1)
+    learner = riesz.MADNet(width=64, head_width=32, head_depth=1, repeats=1)
     question = simulation.questions[verb]
     fit = riesz.estimate("y ~ treat(a) + .", draw.data, question, learner=learner)
     assert abs(fit.params.iloc[0] - simulation.truth(question)[0]) < 4 * fit.bse.iloc[0]

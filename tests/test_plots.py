@@ -23,7 +23,7 @@ from riesz.plots import PLOTS
 from riesz.plots.rows import wrap
 
 LONG = "household_income_before_taxes_in_thousands"
-NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 6, 6),), device="cpu")
+NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 6, 6),), device="cpu", repeats=1)
 MORE: dict[str, dict[str, Any]] = {
     "groups": {"by": "region"},
     "sensitivity": {"benchmarks": ["x1", "x2", ["x1", "x2"]]},

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import riesz
 
 RICH = "y ~ treat(a) * (scale(x1) + bs(x2, df=5)) + g"
-NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 8, 8),), device="cpu")
+NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 8, 8),), device="cpu", repeats=1)
 FIXED = riesz.Linear(penalty=0.1, rr_penalty=0.1)
 CLASSIC = riesz.Propensity(outcome=LinearRegression(), propensity=LogisticRegression())
 

@@ -22,7 +22,7 @@ import riesz
 from riesz.harmless import strange_part
 from riesz.storage.archive import FORMAT, checksum
 
-NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 4, 4),), device="cpu")
+NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 4, 4),), device="cpu", repeats=1)
 RICH = "y ~ treat(a) * (scale(x1) + bs(x2, df=5)) + g"
 
 

@@ -55,6 +55,11 @@ class Sample:
         """One number per row from whatever the user wrote."""
         return per_row(spec, self.data, self.kept, self.total, self.context, what, self.columns)
 
+    def centred(self) -> Callable[[pd.DataFrame], Array]:
+        """The treatment of any rows less its mean over the fitted ones: an anchor that does not depend on where zero is."""
+        centre = float(self.treatment.values(self.data if self.fitted is None else self.fitted).mean())
+        return lambda data: np.asarray(self.treatment.values(data) - centre)
+
 
 def ones(data: pd.DataFrame) -> Array:
     """The normalizer of a plain mean."""

@@ -18,7 +18,7 @@ from riesz.estimands.treatment import Wanted
 class ADE(Estimand):
     r"""Average derivative effect of a continuous treatment.
 
-    .. math:: \psi = E[\partial_a \mu(A, X)], \qquad \beta = a, \quad h(\beta) = 1.
+    .. math:: \psi = E[\partial_a \mu(A, X)], \qquad \beta = a - \bar a, \quad h(\beta) = 1.
 
     References
     ----------
@@ -46,7 +46,7 @@ class ADE(Estimand):
             Component(
                 name="ADE",
                 moment=lambda mu, data: mu.derivative(data, wrt=a),
-                anchor=sample.treatment.values,
+                anchor=sample.centred(),
                 symbol=f"E[d mu / d {a} ({a}, X)]",
                 words=f"Average derivative of the outcome with respect to {a}",
             ),
@@ -105,12 +105,11 @@ class IPE(Estimand):
             raise EstimandError(
                 "policy is zero on every row, so the effect is zero by definition; nothing to estimate."
             )
-        centre = float(treatment.values(sample.data if sample.fitted is None else sample.fitted).mean())
+        centred = sample.centred()
         inverse = np.divide(1.0, pi, out=np.zeros_like(pi), where=pi != 0)
 
         def anchor(data: pd.DataFrame) -> Any:
-            a = treatment.values(data)
-            return pi * (a - centre) if self.anchor == "product" else inverse * a
+            return pi * centred(data) if self.anchor == "product" else inverse * treatment.values(data)
 
         rule = self.policy if isinstance(self.policy, str) else "pi(X)"
         return (

@@ -20,7 +20,7 @@ from riesz.estimands.treatment import MOST_NUMERIC_ARMS, Treatment, Wanted
 class Shift(Estimand):
     r"""The effect of moving everyone's continuous treatment by delta.
 
-    .. math:: \psi = E[\mu(A + \delta, X) - \mu(A, X)], \qquad \beta = a, \quad h(\beta) = E[\delta].
+    .. math:: \psi = E[\mu(A + \delta, X) - \mu(A, X)], \qquad \beta = a - \bar a, \quad h(\beta) = E[\delta].
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Shift(Estimand):
         return Component(
             name=f"shift_{size}" if one_of_many else "shift",
             moment=lambda mu, data: mu(treatment.set(data, treatment.values(data) + delta)) - mu(data),
-            anchor=treatment.values,
+            anchor=sample.centred(),
             symbol=f"E[mu({treatment.name} + {size}, X) - mu({treatment.name}, X)]",
             words=f"Effect of moving {treatment.name} by {size}",
         )

@@ -64,6 +64,11 @@ class Learner(ABC):
 
     learns_rr: ClassVar[bool] = True
 
+    @property
+    def repeats(self) -> int:
+        """How often cross-fitting is repeated when nobody says; more than once for a learner whose fits depend much on chance."""
+        return 1
+
     @abstractmethod
     def check(self, design: Design, rows: int) -> None:
         """Raise :class:`~riesz.errors.LearnerError` when the full design, or training sets as small as ``rows``, cannot do."""

@@ -38,7 +38,7 @@ def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-    >>> quick = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 5, 5),))
+    >>> quick = riesz.MADNet(width=16, head_width=8, repeats=1, stages=(riesz.Stage(1e-2, 5, 5),))
     >>> ax = riesz.plots.history(riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2))
     >>> ax.get_xlabel()
     'Epoch'

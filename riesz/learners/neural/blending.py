@@ -41,7 +41,8 @@ class Blend:
     rr : ndarray, shape (K,)
         Weight of the closed form's rr.
     scales : ndarray, shape (2, K)
-        What makes an rr of the closed form's r and of the networks' r.
+        What the closed form's r and the networks' r are multiplied by: each comes to its best scale, and their blend is r = beta -
+        beta_perp with h(beta_perp) = 0 on the rows it was weighed on.
     """
 
     closed: ClosedForm
@@ -107,7 +108,11 @@ def blend(networks: Ensemble, closed: ClosedForm, design: Design, parts: Sequenc
     better = held.mean(importance * np.var(np.stack([one.mu.observed for one in each]), axis=0))
     rise = held.mean(importance * gap * (held.y - b.mu.observed))
     mu = _share(rise - better, held.mean(importance * gap**2) - better)
-    return Blended(networks, Blend(closed, float(mu), rr, scales))
+    h = held.mean(moment.apply(held.base.anchor)[:, seen])
+    own = rr * scales[0] * readings[0] + (1.0 - rr) * scales[1] * readings[1]
+    return Blended(
+        networks, Blend(closed, float(mu), rr, scales * np.where(own != 0, h / np.where(own != 0, own, 1.0), 1.0))
+    )
 
 
 def _at(predictions: Predictions, own: Rows) -> Predictions:

@@ -76,6 +76,8 @@ class MADNet(Learner):
         weighted by how well it predicts rows it has not seen; or rely on the networks alone.
     networks : int
         Networks for each training set, whose predictions are averaged; each keeps other rows for validation.
+    repeats : int
+        How often cross-fitting is repeated, with new folds, when a verb is not given ``repeats``.
     validation : float
         Share of a training set that decides when to stop.
     device : str
@@ -105,7 +107,7 @@ class MADNet(Learner):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-    >>> quick = riesz.MADNet(width=16, head_width=8, networks=1, stages=(riesz.Stage(1e-2, 5, 5),))
+    >>> quick = riesz.MADNet(width=16, head_width=8, networks=1, repeats=1, stages=(riesz.Stage(1e-2, 5, 5),))
     >>> riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2).nobs
     300
     """
@@ -128,13 +130,14 @@ class MADNet(Learner):
     keep: Keep = "each"
     inputs: Inputs = "standard"
     companion: Literal["splines"] | None = "splines"
-    networks: int = 5
+    networks: int = 2
+    repeats: int = 3
     validation: float = 0.2
     device: str = "auto"
     stack: int | None = None
 
     def __post_init__(self) -> None:
-        whole = ["width", "depth", "head_width", "head_depth", "batch_size", "networks"]
+        whole = ["width", "depth", "head_width", "head_depth", "batch_size", "networks", "repeats"]
         check_settings(
             self,
             {
@@ -180,6 +183,7 @@ class MADNet(Learner):
             inputs="paper",
             companion=None,
             networks=1,
+            repeats=1,
         )
         return replace(made, **changes)
 

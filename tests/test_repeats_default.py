@@ -1,0 +1,43 @@
+"""How often cross-fitting is repeated when nobody says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+
+QUICK = {"width": 8, "head_width": 4, "stages": (riesz.Stage(1e-2, 3, 3),), "networks": 1}
+
+
+@pytest.mark.parametrize(
+    ("learner", "options", "wanted"),
+    [
+        (riesz.MADNet(**QUICK), {"folds": 2}, 3),
+        (riesz.MADNet(**QUICK, repeats=2), {"folds": 2}, 2),
+        (riesz.MADNet(**QUICK), {"folds": 2, "repeats": 1}, 1),
+        (riesz.MADNet(**QUICK), {"folds": 1}, 1),
+        (riesz.MADNet(**QUICK), {"folds": np.arange(400) % 2}, 1),
+        (riesz.MADNet.paper(**QUICK), {"folds": 2}, 1),
+        ("linear", {"folds": 2}, 1),
+    ],
+)
+def test_the_learner_says_how_often(
+    binary_frame: pd.DataFrame, learner: str | riesz.learners.Learner, options: dict[str, object], wanted: int
+) -> None:
+    fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, **options)
+    assert len(fit.stability().query("fold == 'all'")) == wanted
+
+
+def test_the_anchor_of_a_slope_does_not_depend_on_the_origin(continuous_frame: pd.DataFrame) -> None:
+    """A treatment measured from another zero: the same rr, the same check of it."""
+    learner = riesz.MADNet(**QUICK, repeats=1)
+    for question in (riesz.ADE(), riesz.Shift(0.1)):
+        fits = [
+            riesz.estimate("y ~ treat(d) + x1 + x2", frame, question, learner=learner, folds=2)
+            for frame in (continuous_frame, continuous_frame.assign(d=continuous_frame["d"] + 100))
+        ]
+        readings = [fit.diagnostics()["rr_anchor"].iloc[0] for fit in fits]
+        assert readings[0] == pytest.approx(readings[1], rel=0.02)
+        assert fits[0].params.iloc[0] == pytest.approx(fits[1].params.iloc[0], rel=0.02, abs=0.02)
