@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from riesz.errors import LearnerError
+from riesz.errors import ArgumentError, nearest
 from riesz.learners import Learner, find_learner
 
 
@@ -43,7 +43,9 @@ class Defaults:
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in ("learner", "_learner"):
-            raise LearnerError(f"riesz.defaults has no {name!r}; it has: learner.")
+            raise ArgumentError(
+                f"riesz.defaults has no {name!r}.{nearest(name, ['learner'])} It has learner; all else is a keyword of the verbs."
+            )
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
@@ -61,3 +63,8 @@ class Defaults:
 
 
 defaults = Defaults()
+
+
+def chosen(learner: str | Learner | None) -> Learner:
+    """The learner that was asked for, or the default when none was."""
+    return find_learner(defaults.learner if learner is None else learner)

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from riesz.crossfitting import cross_fit
-from riesz.default_settings import defaults
+from riesz.default_settings import chosen
 from riesz.errors import EstimandError, FormulaError
 from riesz.estimands import Estimand
-from riesz.learners import Learner, find_learner
+from riesz.learners import Learner
 from riesz.preparation import Settings, prepare
 from riesz.results import Results
 from riesz.trimming import read_trim, trim
@@ -118,7 +118,7 @@ def estimate(
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> fit = riesz.estimate("y ~ treat(a) + .", data, estimand=[riesz.ATE(), riesz.ATT()])
+    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
     >>> fit.cov_params().shape
     (2, 2)
     """
@@ -167,11 +167,10 @@ def estimate_many(
     --------
     >>> import riesz
     >>> draws = [riesz.datasets.get("binary").draw(300, seed=seed).data for seed in range(3)]
-    >>> len(riesz.estimate_many("y ~ treat(a) + .", draws, riesz.ATE()))
+    >>> len(riesz.estimate_many("y ~ treat(a) * .", draws, riesz.ATE(), learner="linear"))
     3
     """
-    given = options.get("learner")
-    learner = find_learner(defaults.learner if given is None else given)
+    learner = chosen(options.get("learner"))
     estimator = options.get("estimator")
     settings = Settings(
         learner,

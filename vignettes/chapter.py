@@ -13,6 +13,4 @@ import riesz
 FAST = "RIESZ_FAST" in os.environ
 
 if FAST:
-    riesz.defaults.learner = riesz.MADNet(
-        width=16, head_width=8, networks=1, stages=(riesz.Stage(1e-2, 5, 5),)
-    )
+    riesz.defaults.learner = riesz.MADNet(width=16, head_width=8, networks=1, stages=(riesz.Stage(1e-2, 5, 5),))
