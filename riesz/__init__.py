@@ -1,7 +1,7 @@
 """Automatic debiased machine learning from one formula.
 
 >>> import riesz
->>> data = riesz.datasets.get("binary").draw(2000, seed=1).data
+>>> data = riesz.datasets.get("binary").draw(500, seed=1).data
 >>> fit = riesz.ate("y ~ treat(a) + .", data=data)
 >>> fit.params.index.tolist()
 ['ATE']
