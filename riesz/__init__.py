@@ -1,7 +1,7 @@
 """Automatic debiased machine learning from one formula.
 
 >>> import riesz
->>> data = riesz.datasets.get("binary").draw(2000, seed=1).data
+>>> data = riesz.datasets.get("binary").draw(500, seed=1).data
 >>> fit = riesz.ate("y ~ treat(a) + .", data=data)
 >>> fit.params.index.tolist()
 ['ATE']
@@ -14,6 +14,7 @@ from riesz import datasets, montecarlo, plots
 from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
 from riesz.comparison import Comparison, compare, register_stargazer
 from riesz.contrasts import contrast
+from riesz.default_settings import defaults
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
 from riesz.estimation import estimate, estimate_many
@@ -83,6 +84,7 @@ __all__ = [
     "compare",
     "contrast",
     "datasets",
+    "defaults",
     "estimate",
     "estimate_many",
     "ipe",

@@ -40,7 +40,7 @@ def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     Examples
     --------
     >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(2000, seed=1).data
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> riesz.ate("y ~ treat(a) + .", data=data).params.index.tolist()
     ['ATE']
     """
@@ -54,7 +54,7 @@ def att(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.att("y ~ treat(a) + .", data=data).nobs
+    >>> riesz.att("y ~ treat(a) * .", data=data, learner="linear").nobs
     500
     """
     return _ask(ATT(), formula, data, options)
@@ -67,7 +67,7 @@ def atc(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.atc("y ~ treat(a) + .", data=data).nobs
+    >>> riesz.atc("y ~ treat(a) * .", data=data, learner="linear").nobs
     500
     """
     return _ask(ATC(), formula, data, options)
@@ -87,7 +87,7 @@ def ape(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Res
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.ape("y ~ treat(a) + .", data=data, policy="x1 > 0").params.index.tolist()
+    >>> riesz.ape("y ~ treat(a) * .", data=data, policy="x1 > 0", learner="linear").params.index.tolist()
     ['APE']
     """
     return _ask(APE(policy), formula, data, options)
@@ -100,7 +100,7 @@ def ade(formula: str, data: Any, **options: Unpack[Options]) -> Results:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.ade("y ~ treat(a) + .", data=data).params.index.tolist()
+    >>> riesz.ade("y ~ treat(a) * .", data=data, learner="linear").params.index.tolist()
     ['ADE']
     """
     return _ask(ADE(), formula, data, options)
@@ -120,7 +120,7 @@ def ipe(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Res
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.ipe("y ~ treat(a) + .", data=data, policy="x1 > 0").params.index.tolist()
+    >>> riesz.ipe("y ~ treat(a) * .", data=data, policy="x1 > 0", learner="linear").params.index.tolist()
     ['IPE']
     """
     return _ask(IPE(policy), formula, data, options)
@@ -140,7 +140,7 @@ def shift(formula: str, data: Any, delta: Any, **options: Unpack[Options]) -> Re
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.shift("y ~ treat(a) + .", data=data, delta=[0.1, 0.2]).params.index.tolist()
+    >>> riesz.shift("y ~ treat(a) * .", data=data, delta=[0.1, 0.2], learner="linear").params.index.tolist()
     ['shift_0.1', 'shift_0.2']
     """
     return _ask(Shift(delta), formula, data, options)
@@ -160,7 +160,7 @@ def mean(formula: str, data: Any, at: Any, **options: Unpack[Options]) -> Result
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.mean("y ~ treat(a) + .", data=data, at=[0, 1]).params.index.tolist()
+    >>> riesz.mean("y ~ treat(a) * .", data=data, at=[0, 1], learner="linear").params.index.tolist()
     ['mean_0', 'mean_1']
     """
     return _ask(Mean(at), formula, data, options)

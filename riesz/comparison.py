@@ -42,7 +42,8 @@ class Comparison:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> table = riesz.compare(riesz.ate("y ~ treat(a) + .", data), riesz.att("y ~ treat(a) + .", data))
+    >>> fits = [verb("y ~ treat(a) * .", data, learner="linear") for verb in (riesz.ate, riesz.att)]
+    >>> table = riesz.compare(*fits)
     >>> table.as_latex().startswith(r"\begin{tabular}{lcc}")
     True
     """
@@ -140,7 +141,7 @@ def compare(*fits: Any, names: Sequence[str] | None = None, stars: bool = False)
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> plain, rich = (riesz.ate(f"y ~ treat(a) {sign} .", data) for sign in "+*")
+    >>> plain, rich = (riesz.ate(f"y ~ treat(a) {sign} .", data, learner="linear") for sign in "+*")
     >>> "Observations" in str(riesz.compare(plain, rich, names=["plain", "rich"]))
     True
     """

@@ -48,11 +48,11 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> fit = riesz.mean("y ~ treat(a) * .", data, at=[0, 1])
+    >>> fit = riesz.mean("y ~ treat(a) * .", data, at=[0, 1], learner="linear")
     >>> riesz.contrast({"ratio": "mean_1 / mean_0"}, fit).params.index.tolist()
     ['ratio']
-    >>> plain = riesz.ate("y ~ treat(a) + .", data)
-    >>> rich = riesz.ate("y ~ treat(a) * .", data)
+    >>> plain = riesz.ate("y ~ treat(a) + .", data, learner="linear")
+    >>> rich = riesz.ate("y ~ treat(a) * .", data, learner="linear")
     >>> riesz.contrast("rich.ATE - plain.ATE", rich=rich, plain=plain).params.index.tolist()
     ['rich.ATE - plain.ATE']
     """

@@ -42,7 +42,7 @@ class LearnerError(RieszError, ValueError):
 
 
 class ArgumentError(RieszError, TypeError):
-    """A keyword that no verb knows."""
+    """A keyword that no verb knows, or a default that there is not."""
 
 
 class RieszWarning(UserWarning):

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from riesz.crossfitting import cross_fit
+from riesz.default_settings import chosen
 from riesz.errors import EstimandError, FormulaError
 from riesz.estimands import Estimand
-from riesz.learners import Learner, find_learner
+from riesz.learners import Learner
 from riesz.preparation import Settings, prepare
 from riesz.results import Results
 from riesz.trimming import read_trim, trim
@@ -21,7 +22,7 @@ from riesz.trimming import read_trim, trim
 class Options(TypedDict, total=False):
     """Keywords that every verb takes; see :func:`estimate`."""
 
-    learner: str | Learner
+    learner: str | Learner | None
     estimator: Literal["direct", "ipw", "dr", "tmle"] | None
     folds: Any
     repeats: int | None
@@ -44,7 +45,7 @@ def estimate(
     data: Any,
     estimand: Estimand | Sequence[Estimand],
     *,
-    learner: str | Learner = "linear",
+    learner: str | Learner | None = None,
     estimator: Literal["direct", "ipw", "dr", "tmle"] | None = None,
     folds: Any = 5,
     repeats: int | None = None,
@@ -72,8 +73,9 @@ def estimate(
         pandas, polars (eager or lazy) or pyarrow.
     estimand : Estimand or list of Estimand
         Such as ``riesz.ATE()``, ``[riesz.ATE(), riesz.ATT()]`` or ``riesz.CustomMoment(...)``.
-    learner : str or Learner
-        How mu and the Riesz representer are learned.
+    learner : str or Learner, optional
+        How mu and the Riesz representer are learned: ``"madnet"``, ``"linear"`` or another name, or a learner with its settings
+        such as ``riesz.MADNet(networks=10)``. By default ``riesz.defaults.learner``, which is ``"madnet"``.
     estimator : {"dr", "tmle", "direct", "ipw"}, optional
         One-step, targeted, plug-in or weighting; the last two carry no standard error. By default one-step, or the plug-in for
         a learner of mu alone, such as ``riesz.KernelEmbedding``.
@@ -117,7 +119,7 @@ def estimate(
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> fit = riesz.estimate("y ~ treat(a) + .", data, estimand=[riesz.ATE(), riesz.ATT()])
+    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
     >>> fit.cov_params().shape
     (2, 2)
     """
@@ -166,10 +168,10 @@ def estimate_many(
     --------
     >>> import riesz
     >>> draws = [riesz.datasets.get("binary").draw(300, seed=seed).data for seed in range(3)]
-    >>> len(riesz.estimate_many("y ~ treat(a) + .", draws, riesz.ATE()))
+    >>> len(riesz.estimate_many("y ~ treat(a) * .", draws, riesz.ATE(), learner="linear"))
     3
     """
-    learner = find_learner(options.get("learner", "linear"))
+    learner = chosen(options.get("learner"))
     estimator = options.get("estimator")
     settings = Settings(
         learner,

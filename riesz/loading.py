@@ -33,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> Results:
     >>> import tempfile, pathlib, riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     riesz.ate("y ~ treat(a) + .", data).save(pathlib.Path(folder) / "fit.riesz")
+    ...     riesz.ate("y ~ treat(a) * .", data, learner="linear").save(pathlib.Path(folder) / "fit.riesz")
     ...     riesz.load(pathlib.Path(folder) / "fit.riesz").nobs
     500
     """

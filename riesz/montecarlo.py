@@ -20,6 +20,7 @@ from scipy import stats
 from tqdm.auto import tqdm
 
 from riesz.datasets import get
+from riesz.default_settings import chosen
 from riesz.errors import DataError
 from riesz.estimation import Options, estimate
 
@@ -48,7 +49,7 @@ def study(
     draws : iterable of int
         The seeds of the draws.
     formula : str, optional
-        By default the simulation's own, correctly specified one.
+        By default the simulation's own, which is correctly specified for a linear learner.
     verbs : sequence of str, optional
         Which of its questions to ask; by default all of them, in one fit.
     path : path, optional
@@ -67,7 +68,7 @@ def study(
     Examples
     --------
     >>> from riesz import montecarlo
-    >>> frame = montecarlo.study("binary", n=300, draws=range(4), verbs=["ate"])
+    >>> frame = montecarlo.study("binary", n=300, draws=range(4), verbs=["ate"], learner="linear")
     >>> frame["parameter"].tolist()
     ['ATE', 'ATE', 'ATE', 'ATE']
     """
@@ -77,7 +78,9 @@ def study(
     todo = [draw for draw in draws if draw not in known]
     chunks = [todo[start : start + _CHUNK] for start in range(0, len(todo), _CHUNK)]
     progress = options.pop("progress", None)
-    jobs = [(simulation, n, chunk, formula, verbs, {**options, "progress": False}) for chunk in chunks]
+    # found here, since other processes do not know what riesz.defaults was set to in this one
+    settings = {**options, "learner": chosen(options.get("learner")), "progress": False}
+    jobs = [(simulation, n, chunk, formula, verbs, settings) for chunk in chunks]
     pieces = [] if done is None else [done]
     hidden = None if progress is None else not progress
     with tqdm(total=len(todo), desc=f"{simulation}, n={n}", unit="draw", disable=hidden) as bar:
@@ -161,7 +164,7 @@ def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.0
     Examples
     --------
     >>> from riesz import montecarlo
-    >>> frame = montecarlo.study("binary", n=300, draws=range(4), verbs=["ate"])
+    >>> frame = montecarlo.study("binary", n=300, draws=range(4), verbs=["ate"], learner="linear")
     >>> montecarlo.coverage(frame)["draws"].tolist()
     [4]
     """

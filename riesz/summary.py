@@ -61,7 +61,7 @@ class Summary:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> summary = riesz.ate("y ~ treat(a) + .", data).summary()
+    >>> summary = riesz.ate("y ~ treat(a) * .", data, learner="linear").summary()
     >>> summary.as_latex().startswith(r"\begin{table}")
     True
     """

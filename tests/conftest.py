@@ -5,9 +5,23 @@ import os
 # matrices here are small: threads would spend their time waiting for each other, most of all on a busy machine
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import pytest
+
+import riesz
+
+
+@pytest.fixture(autouse=True, scope="module")
+def closed_form() -> Iterator[None]:
+    """Learn in closed form where a test does not name a learner: it is about all else, and networks would take it minutes.
+
+    By module, since fixtures of that scope fit too, and so that examples in docstrings get the default that readers get.
+    """
+    with riesz.defaults.using(learner="linear"):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ LEVELS = [
     {"design"},
     {"assembly", "folds", "predictions"},
     {"extension", "learners"},
-    {"crossfitting"},
+    {"crossfitting", "default_settings"},
     {"estimators", "trimming"},
     {"inference"},
     {"diagnostics", "model", "summary"},

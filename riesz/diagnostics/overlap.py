@@ -43,7 +43,7 @@ class Overlap:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data).overlap().summary.shape
+    >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").overlap().summary.shape
     (2, 6)
     """
 

@@ -27,7 +27,7 @@ class ATE(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.ATE()).params.index.tolist()
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.ATE(), learner="linear").params.index.tolist()
     ['ATE']
     """
 
@@ -53,7 +53,8 @@ class ATT(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=[riesz.ATE(), riesz.ATT()]).params.index.tolist()
+    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
+    >>> fit.params.index.tolist()
     ['ATE', 'ATT']
     """
 
@@ -79,7 +80,7 @@ class ATC(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.ATC()).params.index.tolist()
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.ATC(), learner="linear").params.index.tolist()
     ['ATC']
     """
 
@@ -139,7 +140,7 @@ class APE(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.APE("x1 > 0")).params.index.tolist()
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.APE("x1 > 0"), learner="linear").params.index.tolist()
     ['APE']
     """
 

@@ -52,7 +52,7 @@ class CustomMoment(Estimand):
     ...     normalizer=lambda data: data["x1"] > 0,
     ...     name="effect_high_x1",
     ... )
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=effect).params.index.tolist()
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=effect, learner="linear").params.index.tolist()
     ['effect_high_x1']
     """
 

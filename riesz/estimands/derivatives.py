@@ -28,7 +28,7 @@ class ADE(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.ADE()).params.index.tolist()
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.ADE(), learner="linear").params.index.tolist()
     ['ADE']
     """
 
@@ -75,7 +75,7 @@ class IPE(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.IPE("x1 > 0")).params.index.tolist()
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.IPE("x1 > 0"), learner="linear").params.index.tolist()
     ['IPE']
     """
 

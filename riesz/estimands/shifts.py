@@ -31,7 +31,8 @@ class Shift(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.Shift([0.1, 0.2])).params.index.tolist()
+    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.Shift([0.1, 0.2]), learner="linear")
+    >>> fit.params.index.tolist()
     ['shift_0.1', 'shift_0.2']
     """
 
@@ -81,7 +82,7 @@ class Mean(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) + .", data, estimand=riesz.Mean([0, 1])).params.index.tolist()
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.Mean([0, 1]), learner="linear").params.index.tolist()
     ['mean_0', 'mean_1']
     """
 

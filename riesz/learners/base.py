@@ -48,7 +48,7 @@ def need_covariates(base: Base, who: str) -> None:
     if base.hidden:
         raise LearnerError(
             f"{listing(base.hidden)} enters the formula only together with the treatment, so {who} would not see it. Let it "
-            "enter by itself, too: treat(a) * x instead of treat(a) + treat(a):x."
+            "enter by itself, too: treat(a) * x instead of treat(a) + treat(a):x. Or use learner='linear'."
         )
 
 

@@ -46,6 +46,9 @@ Penalty = float | Literal["loo"]
 class Linear(Learner):
     """Closed-form learner: linear in the formula's columns, float64, deterministic.
 
+    Instant where networks train for seconds or minutes, but it bends only where the formula does: let the treatment interact
+    (``treat(a) * (...)``) unless the effect is the same for everyone.
+
     Under ``family="gaussian"`` mu is a ridge regression; under ``family="binomial"`` it is a ridge-penalised logistic
     regression, whose moments act on the probability. The Riesz representer is linear in the columns either way; under
     ``"binomial"`` it is learned in the inner product that the logit's own errors call for (weights mu (1 - mu)).

@@ -57,7 +57,7 @@ def sensitivity(
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> ax = riesz.plots.sensitivity(riesz.ate("y ~ treat(a) * (x1 + x2)", data), benchmarks=["x1"])
+    >>> ax = riesz.plots.sensitivity(riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear"), benchmarks=["x1"])
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['cf_d = 0.03, cf_y = 0.03', 'x1']
     """

@@ -51,7 +51,7 @@ def forest(
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> plain, rich = (riesz.ate(f"y ~ treat(a) {sign} .", data) for sign in "+*")
+    >>> plain, rich = (riesz.ate(f"y ~ treat(a) {sign} .", data, learner="linear") for sign in "+*")
     >>> ax = riesz.plots.forest(plain, rich, names=["plain", "rich"])
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['plain', 'rich']
@@ -104,7 +104,7 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> ax = riesz.plots.estimators(riesz.ate("y ~ treat(a) * .", data))
+    >>> ax = riesz.plots.estimators(riesz.ate("y ~ treat(a) * .", data, learner="linear"))
     >>> ax.get_yticklabels()[0].get_text()
     'direct (plug-in)'
     """
@@ -144,7 +144,7 @@ def groups(
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data.assign(region=lambda d: d.index % 3)
-    >>> ax = riesz.plots.groups(riesz.ate("y ~ treat(a) * . - region", data), "region")
+    >>> ax = riesz.plots.groups(riesz.ate("y ~ treat(a) * . - region", data, learner="linear"), "region")
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['0', '1', '2']
     """

@@ -36,7 +36,7 @@ def influence(fit: Fitted, parameter: str | None = None, *, k: int = 12, ax: Axe
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> ax = riesz.plots.influence(riesz.ate("y ~ treat(a) * .", data), k=5)
+    >>> ax = riesz.plots.influence(riesz.ate("y ~ treat(a) * .", data, learner="linear"), k=5)
     >>> len(ax.get_yticklabels())
     5
     """
@@ -80,7 +80,7 @@ def qq(fit: Fitted, parameter: str | None = None, *, ax: Axes | None = None) -> 
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> ax = riesz.plots.qq(riesz.ate("y ~ treat(a) * .", data))
+    >>> ax = riesz.plots.qq(riesz.ate("y ~ treat(a) * .", data, learner="linear"))
     >>> ax.get_xlabel()
     'Normal quantile'
     """

@@ -47,7 +47,7 @@ def balance(
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> ax = riesz.plots.balance(riesz.ate("y ~ treat(a) * .", data))
+    >>> ax = riesz.plots.balance(riesz.ate("y ~ treat(a) * .", data, learner="linear"))
     >>> ax.get_xlabel()
     'Absolute standardized imbalance'
     """

@@ -34,7 +34,7 @@ def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.plots.panels(riesz.ate("y ~ treat(a) * .", data)).shape
+    >>> riesz.plots.panels(riesz.ate("y ~ treat(a) * .", data, learner="linear")).shape
     (2, 2)
     """
     names = list(fit.params.index)

@@ -43,7 +43,7 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> ax = riesz.plots.representer(riesz.ate("y ~ treat(a) * .", data))
+    >>> ax = riesz.plots.representer(riesz.ate("y ~ treat(a) * .", data, learner="linear"))
     >>> ax.get_xlabel()
     'Riesz representer of ATE'
     """
@@ -94,7 +94,7 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> ax = riesz.plots.overlap(riesz.ate("y ~ treat(a) * .", data))
+    >>> ax = riesz.plots.overlap(riesz.ate("y ~ treat(a) * .", data, learner="linear"))
     >>> ax.get_xlabel()
     'Implied propensity of a = 1'
     """

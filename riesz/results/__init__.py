@@ -20,7 +20,7 @@ class Results(Drawing, Forecast, Storing):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> fit = riesz.ate("y ~ treat(a) + .", data)
+    >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
     >>> fit.params.index.tolist(), fit.conf_int().shape
     (['ATE'], (1, 2))
     """

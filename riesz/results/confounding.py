@@ -58,7 +58,7 @@ class Confounding(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-        >>> found = riesz.ate("y ~ treat(a) * (x1 + x2)", data).sensitivity(cf_y=0.05, cf_d=0.05)
+        >>> found = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").sensitivity(cf_y=0.05, cf_d=0.05)
         >>> bool(found.table.loc["ATE", "rva"] < found.table.loc["ATE", "rv"])
         True
         """
@@ -88,7 +88,7 @@ class Confounding(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data)
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
         >>> fit.sensitivity_benchmark("x1", ["x1", "x2"]).index.tolist()
         [('x1', 'ATE'), ('x1, x2', 'ATE')]
         """

@@ -42,7 +42,7 @@ class Diagnoses(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data)
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
         >>> fit.leave_one_out().columns.tolist()
         ['change', 'change_in_se', 'share_of_variance']
         """
@@ -72,7 +72,7 @@ class Diagnoses(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-        >>> len(riesz.ate("y ~ treat(a) * (x1 + x2)", data).influential(3))
+        >>> len(riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").influential(3))
         3
         """
         name = pick(parameter, self._names)
@@ -105,7 +105,7 @@ class Diagnoses(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-        >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data).influence_quantiles().shape
+        >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").influence_quantiles().shape
         (500, 2)
         """
         component = self._names.index(pick(parameter, self._names))
@@ -125,7 +125,7 @@ class Diagnoses(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-        >>> len(riesz.ate("y ~ treat(a) * (x1 + x2)", data, folds=4, repeats=2).stability())
+        >>> len(riesz.ate("y ~ treat(a) * (x1 + x2)", data, folds=4, repeats=2, learner="linear").stability())
         10
         """
         self._need_rr()
@@ -152,7 +152,7 @@ class Diagnoses(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-        >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data).diagnostics().loc["ATE", "anchor_moment"]
+        >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").diagnostics().loc["ATE", "anchor_moment"]
         np.float64(1.0)
         """
         self._need_rr()
@@ -192,7 +192,7 @@ class Diagnoses(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-        >>> riesz.att("y ~ treat(a) * (x1 + x2)", data).overlap().summary.index.tolist()
+        >>> riesz.att("y ~ treat(a) * (x1 + x2)", data, learner="linear").overlap().summary.index.tolist()
         [('ATT', '0')]
         """
         self._need_rr()
@@ -219,7 +219,7 @@ class Diagnoses(Core):
         --------
         >>> import riesz
         >>> simulation = riesz.datasets.get("binary")
-        >>> riesz.ate(simulation.formula, simulation.draw(1000, seed=1).data).warnings()
+        >>> riesz.ate(simulation.formula, simulation.draw(1000, seed=1).data, learner="linear").warnings()
         []
         """
         if not self.model.learner.learns_rr:

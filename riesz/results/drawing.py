@@ -34,7 +34,7 @@ class Drawing(Tables, Confounding, Heterogeneity):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * .", data)
+        >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
         >>> fit.plot().shape
         (2, 2)
         >>> fit.plot("overlap").get_ylabel()

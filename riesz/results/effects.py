@@ -48,7 +48,7 @@ class Effects(Parameters):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> effects = riesz.ate("y ~ treat(a) * .", data).by(data["x1"] > 0)
+    >>> effects = riesz.ate("y ~ treat(a) * .", data, learner="linear").by(data["x1"] > 0)
     >>> effects.conf_int(joint=True).shape
     (2, 2)
     """
@@ -127,7 +127,7 @@ class Effects(Parameters):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-        >>> ax = riesz.ate("y ~ treat(a) * .", data).blp("~ x1").plot()
+        >>> ax = riesz.ate("y ~ treat(a) * .", data, learner="linear").blp("~ x1").plot()
         >>> [label.get_text() for label in ax.get_yticklabels()]
         ['Intercept', 'x1']
         """

@@ -39,7 +39,7 @@ class Forecast(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * .", data)
+        >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
         >>> fit.predict(data.head(3)).columns.tolist()
         ['mu', 'moment_ATE', 'rr_ATE', 'pseudo_ATE']
         """

@@ -49,7 +49,7 @@ class Heterogeneity(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data.assign(region=lambda d: d.index % 2)
-        >>> fit = riesz.ate("y ~ treat(a) * . - region", data)
+        >>> fit = riesz.ate("y ~ treat(a) * . - region", data, learner="linear")
         >>> fit.by("region").params.index.tolist()
         ['ATE_0', 'ATE_1']
         """
@@ -99,7 +99,7 @@ class Heterogeneity(Core):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-        >>> riesz.ate("y ~ treat(a) * .", data).blp("~ x1").params.index.tolist()
+        >>> riesz.ate("y ~ treat(a) * .", data, learner="linear").blp("~ x1").params.index.tolist()
         ['Intercept', 'x1']
         """
         columns, b, complete = self._regressors(formula, context or {})

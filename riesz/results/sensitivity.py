@@ -43,7 +43,7 @@ class Sensitivity:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> found = riesz.ate("y ~ treat(a) * (x1 + x2)", data).sensitivity(cf_y=0.05, cf_d=0.05)
+    >>> found = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").sensitivity(cf_y=0.05, cf_d=0.05)
     >>> found.table.columns.tolist()
     ['estimate', 'lower', 'upper', 'conf_low', 'conf_high', 'rv', 'rva']
     >>> found.contour().columns.tolist()
@@ -139,7 +139,7 @@ class Sensitivity:
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-        >>> ax = riesz.ate("y ~ treat(a) * (x1 + x2)", data).sensitivity().plot()
+        >>> ax = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").sensitivity().plot()
         >>> ax.get_title(loc="left")
         'Lower bound on ATE'
         """

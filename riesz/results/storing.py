@@ -29,7 +29,7 @@ class Storing(Core):
         --------
         >>> import tempfile, pathlib, riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) + .", data)
+        >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     fit.save(pathlib.Path(folder) / "fit.riesz")
         ...     again = riesz.load(pathlib.Path(folder) / "fit.riesz")

@@ -36,6 +36,8 @@ from riesz.learners.neural.training import Keep, Member, Schedule, Stage
 class MADNet(Learner):
     """Moment-constrained automatic debiasing network: one network learns mu and beta_perp jointly.
 
+    What verbs learn with unless they are told otherwise.
+
     The network sees the raw treatment (indicators for several arms) and the formula's columns that do not involve the
     treatment, so a formula need not spell interactions out. Derivatives are exact. The folds and repeats of a fit are
     trained side by side.
