@@ -87,7 +87,7 @@ def about_balance(table: pd.DataFrame) -> list[str]:
     clear = judged[(judged["z"].abs() > IMBALANCE_Z) & (judged["standardized"].abs() > IMBALANCE)]
     if len(clear):
         name, function = clear["standardized"].abs().idxmax()
-        others = f" (and {len(clear) - 1} others)" if len(clear) > 1 else ""
+        others = f" (and {_count(len(clear) - 1, 'other', 'others')})" if len(clear) > 1 else ""
         found.append(
             f"rr does not balance {function}{others} for {name}: a standardized imbalance of "
             f"{clear['standardized'].abs().max():.2f}, more than chance. See fit.balance()."
