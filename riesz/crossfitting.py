@@ -10,11 +10,13 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from riesz.design import Design
@@ -188,13 +190,17 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     for problem in problems:
         learner.check(problem.design, min(len(split.train) for repeat in problem.splits for split in repeat))
     hidden = None if progress is None else not progress
-    with tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar:
+    with (
+        tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
+        _threads(learner, "blas"),
+    ):
 
         def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
             chosen = [jobs[index] for index in batch]
             designs = [design.take(split.train) for design, split in chosen]
-            fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar))
-            return [(fit, fit.predict(job[0].take(job[1].test))) for fit, job in zip(fits, chosen, strict=True)]
+            with _threads(learner, "openmp"):  # a limit of this thread alone
+                fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar))
+                return [(fit, fit.predict(job[0].take(job[1].test))) for fit, job in zip(fits, chosen, strict=True)]
 
         batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
         if len(batches) == 1:
@@ -204,6 +210,11 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
                 done = [result for results in pool.map(work, batches) for result in results]
     found = iter(done)
     return [_gather(problem, found) for problem in problems]
+
+
+def _threads(learner: Learner, kind: str) -> AbstractContextManager[object]:
+    """As many threads as the learner likes, until the block ends."""
+    return threadpool_limits(1, user_api=kind) if learner.one_thread else nullcontext()
 
 
 def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_info
 from tqdm.auto import tqdm
 
 import riesz
@@ -137,3 +140,19 @@ def test_learners_tell_of_epochs(binary_frame: pd.DataFrame, monkeypatch: pytest
     assert told[-1]["epoch"] == 3
     assert told[-1]["networks"] == "0 of 4"
     assert {"loss", "validation"} <= set(told[-1])
+
+
+def test_networks_train_on_one_thread_and_leave_the_rest_as_it_was(binary_frame: pd.DataFrame) -> None:
+    """Small products on several threads mostly wait, most of all on a busy machine; nothing stays changed."""
+    seen: list[int] = []
+
+    class Watched(riesz.MADNet):
+        def fit(self, designs: Any, seeds: Any, watch: Any) -> Any:
+            seen.extend(one["num_threads"] for one in threadpool_info())
+            return super().fit(designs, seeds, watch)
+
+    learner = Watched(width=8, head_width=4, networks=1, repeats=1, stages=(riesz.Stage(1e-2, 2, 2),))
+    before = [one["num_threads"] for one in threadpool_info()]
+    riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=2)
+    assert set(seen) == {1}
+    assert [one["num_threads"] for one in threadpool_info()] == before

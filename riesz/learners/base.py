@@ -60,9 +60,13 @@ class Learner(ABC):
     learns_rr : bool
         False for a learner of mu alone. Its predictions hold :func:`~riesz.predictions.no_representer`, the direct estimator is
         all it serves, and results say that there is no standard error and why.
+    one_thread : bool
+        True when a fit is many small products, for which several threads would mostly wait for each other: libraries then get one
+        while fits run, and ``n_jobs`` is for further cores.
     """
 
     learns_rr: ClassVar[bool] = True
+    one_thread: ClassVar[bool] = False
 
     @property
     def repeats(self) -> int:

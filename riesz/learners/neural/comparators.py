@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -82,6 +82,8 @@ class NetworkLearner(Learner):
     stack : int, optional
         Networks trained side by side at the most. Affects speed only.
     """
+
+    one_thread: ClassVar[bool] = True
 
     width: int = 128
     depth: int = 2

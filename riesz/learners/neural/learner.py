@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -113,6 +113,8 @@ class MADNet(Learner):
     >>> riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2).nobs
     300
     """
+
+    one_thread: ClassVar[bool] = True
 
     architecture: Literal["multihead", "fully_connected"] = "multihead"
     width: int = 64
