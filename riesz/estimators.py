@@ -10,6 +10,8 @@ tmle      :math:`m(\mu^*) + \alpha (y - \mu^*)`, with :math:`E_n[\alpha(y - \mu^
 ========  ==========================================================================  ==============
 
 ``direct`` and ``ipw`` have no valid standard error: their bias does not vanish at the root-n rate.
+
+A further one is a function of predictions and design; put in :data:`ESTIMATORS` as an :class:`Estimator` it is known by its name.
 """
 
 from __future__ import annotations
@@ -43,7 +45,30 @@ class Scores:
     residuals: Array
 
 
-Estimator = Callable[[Predictions, Design], Scores]
+@dataclass(frozen=True)
+class Estimator:
+    """A way to make an estimate of predictions, as tables know it.
+
+    Attributes
+    ----------
+    scores : callable
+        ``(predictions, design) -> Scores``, on the full sample.
+    words : str
+        What it is, in a word or two.
+    debiased : bool
+        Whether the scores are those of an influence function, so that their variance gives a valid standard error.
+    needs_rr : bool
+        Whether it is of no use to a learner of mu alone.
+    """
+
+    scores: Callable[[Predictions, Design], Scores]
+    words: str
+    debiased: bool
+    needs_rr: bool = True
+
+    def __call__(self, predictions: Predictions, design: Design) -> Scores:
+        """The scores."""
+        return self.scores(predictions, design)
 
 
 def direct(predictions: Predictions, design: Design) -> Scores:
@@ -128,11 +153,15 @@ def _solve_logistic(index: Array, rr: Array, y: Array, weights: Array) -> float:
     return t
 
 
-#: Name to estimator, in the order that tables show them.
-ESTIMATORS: dict[str, Estimator] = {"direct": direct, "ipw": ipw, "dr": dr, "tmle": tmle}
+#: Name to estimator, in the order that tables show them; ``estimator="..."`` finds yours here, too.
+ESTIMATORS: dict[str, Estimator] = {
+    "direct": Estimator(direct, "plug-in", debiased=False, needs_rr=False),
+    "ipw": Estimator(ipw, "weighting", debiased=False),
+    "dr": Estimator(dr, "one-step", debiased=True),
+    "tmle": Estimator(tmle, "targeted", debiased=True),
+}
 
-#: Those that need no rr, and serve a learner of mu alone.
-WITHOUT_RR = frozenset({"direct"})
 
-#: Those whose influence function gives a valid standard error.
-DEBIASED = frozenset({"dr", "tmle"})
+def describe(name: str) -> str:
+    """An estimator's name with its words: ``dr (one-step)``."""
+    return f"{name} ({ESTIMATORS[name].words})"

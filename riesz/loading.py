@@ -6,7 +6,8 @@ import os
 
 import numpy as np
 
-from riesz.errors import RieszError
+from riesz.errors import DataError, RieszError
+from riesz.estimators import ESTIMATORS
 from riesz.results import Results
 from riesz.storage import read_fit
 from riesz.storage.archive import damaged
@@ -38,6 +39,11 @@ def load(path: str | os.PathLike[str]) -> Results:
     500
     """
     contents = read_fit(path)
+    if contents.model.estimator not in ESTIMATORS:
+        raise DataError(
+            f"The fit in {os.fspath(path)!r} uses estimator={contents.model.estimator!r}, which is not known here. Put it in "
+            "riesz.estimators.ESTIMATORS first, as where the fit was made."
+        )
     try:
         fit = Results(contents.model, contents.crossfit, contents.clusters)
         same = np.allclose(fit.params, contents.params, rtol=1e-10, atol=0, equal_nan=True) and np.allclose(

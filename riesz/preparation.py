@@ -21,7 +21,7 @@ from riesz.design import Blueprint
 from riesz.errors import DataError, LearnerError, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.base import show
-from riesz.estimators import ESTIMATORS, WITHOUT_RR
+from riesz.estimators import ESTIMATORS
 from riesz.extension import Recipe
 from riesz.folds import draw_labels
 from riesz.formula import parse
@@ -51,7 +51,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _one_of("estimator", self.estimator, ESTIMATORS)
-        if not self.learner.learns_rr and self.estimator not in WITHOUT_RR:
+        if not self.learner.learns_rr and ESTIMATORS[self.estimator].needs_rr:
             raise LearnerError(
                 f"estimator={self.estimator!r} needs a Riesz representer, and {self.learner.describe(self.family)} learns mu "
                 "alone. Leave estimator='direct', which has no standard error, or use another learner, such as learner='linear'."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from riesz.estimators import DEBIASED
+from riesz.estimators import ESTIMATORS
 from riesz.model import Model
 from riesz.summary import number
 
@@ -40,7 +40,7 @@ def about_estimator(model: Model) -> list[str]:
             "representer the plug-in's bias is neither corrected nor known to be small against its sampling error. For an interval "
             "use another learner, such as learner='linear' or learner='madnet'."
         ]
-    if model.estimator not in DEBIASED:
+    if not ESTIMATORS[model.estimator].debiased:
         return [f"The {model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."]
     return []
 

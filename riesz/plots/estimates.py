@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from riesz.errors import RieszError
+from riesz.estimators import describe
 from riesz.plots.asked import Estimated, Fitted
 from riesz.plots.canvas import colours
 from riesz.plots.intervals import draw_intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_WORDS = {"direct": "direct (plug-in)", "ipw": "ipw (weighting)", "dr": "dr (one-step)", "tmle": "tmle (targeted)"}
 
 
 def forest(
@@ -109,7 +108,7 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     'direct (plug-in)'
     """
     table = fit.estimates.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
-    table["estimator"] = table["estimator"].map(_WORDS)
+    table["estimator"] = table["estimator"].map(describe)
     names = table["parameter"].unique()
     roles = (
         {"estimator": "row", "parameter": "series"} if len(names) == 1 else {"parameter": "row", "estimator": "series"}

@@ -11,7 +11,7 @@ import pandas as pd
 from riesz.crossfitting import Problem, cross_fit
 from riesz.diagnostics.sensitivity import Elements, benchmark, bounds, sensitivity_elements, strength
 from riesz.errors import RieszError, listing, nearest
-from riesz.estimators import DEBIASED, ESTIMATORS
+from riesz.estimators import ESTIMATORS
 from riesz.inference import estimate
 from riesz.results.core import Core
 from riesz.results.sensitivity import Sensitivity
@@ -112,7 +112,7 @@ class Confounding(Core):
     @cached_property
     def _elements(self) -> Elements:
         self._need_rr()
-        if self.model.estimator not in DEBIASED:
+        if not ESTIMATORS[self.model.estimator].debiased:
             raise RieszError(
                 f"A sensitivity analysis wants a debiased estimate; this fit uses estimator={self.model.estimator!r}. Fit with "
                 "estimator='dr' or 'tmle'."

@@ -13,7 +13,7 @@ from scipy import stats
 from riesz.crossfitting import CrossFit, warn_of_cut_clusters
 from riesz.design import Design
 from riesz.errors import RieszError
-from riesz.estimators import DEBIASED, ESTIMATORS, WITHOUT_RR
+from riesz.estimators import ESTIMATORS
 from riesz.frame import ClusterLabels
 from riesz.inference import Estimate, aggregate, estimate
 from riesz.model import Model
@@ -140,7 +140,7 @@ class Core(Parameters):
 
     @property
     def _served(self) -> list[str]:
-        return [name for name in ESTIMATORS if self.model.learner.learns_rr or name in WITHOUT_RR]
+        return [name for name, made in ESTIMATORS.items() if self.model.learner.learns_rr or not made.needs_rr]
 
     def _need_rr(self) -> None:
         if not self.model.learner.learns_rr:
@@ -166,4 +166,4 @@ def _aggregate(
     model: Model, repeats: Sequence[Predictions], clusters: ClusterLabels, estimator: str
 ) -> tuple[Array, Array]:
     value, covariance = aggregate(_estimates(model, repeats, estimator), model.weights, clusters.codes)
-    return value, covariance if estimator in DEBIASED else np.full_like(covariance, np.nan)
+    return value, covariance if ESTIMATORS[estimator].debiased else np.full_like(covariance, np.nan)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from riesz.diagnostics import concerns
+from riesz.diagnostics import DIAGNOSTICS, concerns
 from riesz.diagnostics.balance import balance_table
 from riesz.diagnostics.influence import Codes, by_fold, leave_one_out, normal_quantiles
 from riesz.diagnostics.overlap import Overlap, overlap
@@ -146,7 +146,8 @@ class Diagnoses(Core):
         pandas.DataFrame
             ``largest_rr``; ``effective_n`` effective sample size; ``heavy_rows`` carry ``heavy_share`` of the weight;
             ``tail_index`` of the largest weights (Hill); ``rr_anchor`` should equal ``anchor_moment``, and ``rr_length``
-            ``rr_moment``; ``riesz_loss`` out of fold.
+            ``rr_moment``; ``riesz_loss`` out of fold. Then the columns of further functions in
+            ``riesz.diagnostics.DIAGNOSTICS``.
 
         Examples
         --------
@@ -156,7 +157,8 @@ class Diagnoses(Core):
         np.float64(1.0)
         """
         self._need_rr()
-        return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
+        tables = [self._diagnosed(name) for name in DIAGNOSTICS]
+        return pd.concat(tables, axis=1).set_axis(self._names, axis=0)
 
     def balance(self) -> pd.DataFrame:
         r"""The Riesz balance table: E_n[rr f] against h_n(f), which the true representer makes equal for every f.
@@ -225,7 +227,7 @@ class Diagnoses(Core):
         if not self.model.learner.learns_rr:
             return []
         return [
-            *concerns.about_representer(self.diagnostics(), float(self.model.weights.frequency.sum())),
+            *concerns.about_representer(self._health, float(self.model.weights.frequency.sum())),
             *self._overlap_concerns(),
             *concerns.about_balance(self._balance),
             *concerns.about_influence(self._averaged.variation, self.model.weights, self._codes, self._names),
@@ -249,6 +251,22 @@ class Diagnoses(Core):
     def _averaged(self) -> Estimate:
         """Influence and variation, averaged over repeats."""
         return Estimate(self._value, self.influence.to_numpy(), self.variation())
+
+    @cached_property
+    def _health(self) -> pd.DataFrame:
+        """What summary and warnings are made of: it does not depend on diagnostics that others added."""
+        self._need_rr()
+        return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
+
+    def _diagnosed(self, name: str) -> pd.DataFrame:
+        table = DIAGNOSTICS[name](self.predictions, self._design)
+        if not isinstance(table, pd.DataFrame) or len(table) != len(self._names):
+            got = f"{len(table)} rows" if isinstance(table, pd.DataFrame) else f"a {type(table).__name__}"
+            raise RieszError(
+                f"The diagnostic {name!r} returned {got}; wanted a data frame with one row for each of "
+                f"{', '.join(self._names)}, in that order."
+            )
+        return table.reset_index(drop=True)
 
     @cached_property
     def _balance(self) -> pd.DataFrame:

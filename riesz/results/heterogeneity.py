@@ -16,7 +16,7 @@ import pandas as pd
 
 from riesz.columns import Columns
 from riesz.errors import DataError, RieszWarning, listing
-from riesz.estimators import DEBIASED, ESTIMATORS
+from riesz.estimators import ESTIMATORS
 from riesz.formula import parse_projection, term_columns
 from riesz.frame import Groups
 from riesz.inference import aggregate, project
@@ -144,7 +144,7 @@ class Heterogeneity(Core):
             for p in self._crossfit.predictions
         ]
         value, covariance = aggregate(estimates, model.weights, self._clusters.codes)
-        if model.estimator not in DEBIASED:
+        if not ESTIMATORS[model.estimator].debiased:
             covariance = np.full_like(covariance, np.nan)
         variation = np.mean([e.variation for e in estimates], axis=0)
         nobs = float(model.weights.frequency[used].sum())

@@ -6,15 +6,9 @@ import numpy as np
 import pandas as pd
 
 from riesz import remarks
+from riesz.estimators import describe
 from riesz.results.diagnoses import Diagnoses
 from riesz.summary import Summary, number
-
-ESTIMATOR_WORDS = {
-    "direct": "direct (plug-in)",
-    "ipw": "ipw (weighting)",
-    "dr": "dr (one-step)",
-    "tmle": "tmle (targeted)",
-}
 
 
 class Tables(Diagnoses):
@@ -31,9 +25,9 @@ class Tables(Diagnoses):
             values = self.estimates["estimate"].unstack("estimator").loc[self._names, self._served]
             tables.append(values.map(number).rename_axis("all estimators", axis=1))
             if several:
-                tables.append(remarks.health_table(self.diagnostics()))
+                tables.append(remarks.health_table(self._health))
             else:
-                notes += remarks.health_lines(self.diagnostics(), self.nobs)
+                notes += remarks.health_lines(self._health, self.nobs)
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
             subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
@@ -49,7 +43,7 @@ class Tables(Diagnoses):
 
     def glance(self) -> pd.DataFrame:
         """One row about the fit as a whole."""
-        health = self.diagnostics() if self.model.learner.learns_rr else None
+        health = self._health if self.model.learner.learns_rr else None
         return pd.DataFrame(
             {
                 "nobs": [self.nobs],
@@ -82,7 +76,7 @@ class Tables(Diagnoses):
             ("Outcome", model.endog_names),
             ("Treatment", model.blueprint.treatment.describe()),
             ("Learner", self._learner),
-            ("Estimator", ESTIMATOR_WORDS[model.estimator]),
+            ("Estimator", describe(model.estimator)),
             ("Covariance", self._covariance_words()),
         ]
 
