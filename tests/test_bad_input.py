@@ -995,3 +995,11 @@ class TestOddDesigns:
         healthy(riesz.ate(ATE, FRAME, cluster=FRAME["village"].astype(str).tolist()))
         gaps = FRAME.assign(village=FRAME["village"].where(FRAME["village"] > 1))
         assert healthy(riesz.ate(ATE, gaps, cluster="village")).nobs == N - 12
+
+
+def test_networks_refuse_what_no_data_can_tell(binary_frame: pd.DataFrame) -> None:
+    """A copy of the treatment among the covariates: the closed form refuses it, and so do networks."""
+    twins = binary_frame.assign(twin=binary_frame["a"])
+    for learner in ("linear", "madnet", "riesznet", "dragonnet", "tarnet"):
+        with pytest.raises(riesz.LearnerError, match="not identified"):
+            riesz.ate("y ~ treat(a) + x1 + twin", twins, learner=learner)

@@ -37,9 +37,9 @@ LEARNERS = {"MADNet": riesz.MADNet, "RieszNet": riesz.RieszNet}
 OUT = HERE / "results" / "learning_rates.csv"
 
 
-def kept(fit: riesz.Results) -> np.ndarray:
+def kept(fit: riesz.Results, number: int) -> np.ndarray:
     """The rows that the one network of a fit kept for validation."""
-    seed = np.random.SeedSequence([fit.model.settings.seed, 1]).spawn(1)[0].generate_state(1)[0]
+    seed = np.random.SeedSequence([number, 1]).spawn(1)[0].generate_state(1)[0]
     state = int(np.random.SeedSequence(int(seed)).generate_state(3)[0])
     strata = fit.model.blueprint.design.base.strata
     return draw_labels(int(fit.nobs), 5, strata, None, np.random.default_rng(state)) == 0
@@ -52,7 +52,7 @@ def course(source: IHDP, numbers: range, name: str, rate: float) -> pd.DataFrame
     for number in tqdm(numbers, desc=f"{name}, {rate:g}", leave=False):
         table = source.draw(number)[0]
         fit = riesz.ate(source.formula, table, learner=learner, folds=1, seed=number, progress=False)
-        rows, history = kept(fit), fit.history.set_index("epoch")
+        rows, history = kept(fit, number), fit.history.set_index("epoch")
         rr, a = fit.riesz_representer.to_numpy().ravel()[rows], table["a"].to_numpy()[rows]
         if name == "RieszNet":  # its rr needs no rescaling, so the last epoch can be checked against the fit
             assert np.isclose(np.mean(rr * a), history["rr_anchor"].iloc[-1], atol=1e-3), "other rows were kept"

@@ -92,14 +92,7 @@ class Linear(Learner):
                     f"no penalty: there is no unique solution. Use {name}='loo' or a positive penalty, fewer columns, or "
                     "fewer folds."
                 )
-
-        lost = unidentified(design) if columns < rows else None
-        if lost is not None:
-            raise LearnerError(
-                f"The estimand is not identified: a combination of the columns {listing(lost[1])} is zero on every row, but not at "
-                "the counterfactual rows that the estimand reads. Either a covariate repeats the treatment (leave it out), or "
-                "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows)."
-            )
+        need_identification(design, rows)
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         if design.base.interacted or design.base.strata is None:
@@ -211,6 +204,17 @@ def riesz_coefficients(
         found.append(basis.transform @ direction)
         chosen[f"rr_penalty_{c}"] = lam
     return np.column_stack(found), chosen
+
+
+def need_identification(design: Design, rows: int) -> None:
+    """Refuse an estimand that reads a combination of columns which no training set of so many rows could show."""
+    lost = unidentified(design) if design.base.z.shape[1] < rows else None
+    if lost is not None:
+        raise LearnerError(
+            f"The estimand is not identified: a combination of the columns {listing(lost[1])} is zero on every row, but not at "
+            "the counterfactual rows that the estimand reads. Either a covariate repeats the treatment (leave it out), or "
+            "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows)."
+        )
 
 
 def fit_logistic(design: Design, penalty: Penalty) -> tuple[Array, float]:

@@ -13,6 +13,7 @@ import numpy as np
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.base import need_covariates
+from riesz.learners.linear import need_identification
 from riesz.learners.neural.expansion import Expansion, Expansions, make_expansions
 from riesz.learners.neural.networks import need_rows
 from riesz.moment import Array, Evaluation, Moment, Points
@@ -39,6 +40,7 @@ def check_arms(design: Design, rows: int, who: str) -> None:
     need_rows(rows)
     base = design.base
     need_covariates(base, who)
+    need_identification(design, rows)
     if base.strata is None:
         raise LearnerError(
             f"{who} has one outcome head for each arm, but the treatment is a number; wanted arms. Use learner='riesznet' or "

@@ -12,6 +12,7 @@ import pandas as pd
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
+from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.blending import blend
 from riesz.learners.neural.closed import make_closed_form
@@ -194,14 +195,19 @@ class MADNet(Learner):
     def check(self, design: Design, rows: int) -> None:
         need_rows(rows)
         need_covariates(design.base, "MADNet")
+        need_identification(design, rows)
         find_device(self.device)
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
 
     def describe(self, family: str) -> str:
-        beside = "" if self.companion is None else ", blended with splines"
-        return f"MADNet ({self.architecture.replace('_', ' ')}, {self.constraint}{beside})"
+        said = [
+            "fully connected" if self.architecture == "fully_connected" else "",
+            f"{self.constraint} constraint" if self.constraint != "absolute" else "",
+            "blended with splines" if self.companion else "",
+        ]
+        return f"MADNet ({', '.join(filter(None, said)) or 'networks alone'})"
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, watch))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.base import need_covariates
+from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.comparators import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
 from riesz.learners.neural.expansion import Expansions, make_expansions
@@ -98,6 +99,7 @@ class RieszNet(NetworkLearner):
     def check(self, design: Design, rows: int) -> None:
         need_rows(rows)
         need_covariates(design.base, "RieszNet")
+        need_identification(design, rows)
         find_device(self.device)
 
     def describe(self, family: str) -> str:
