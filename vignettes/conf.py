@@ -1,0 +1,76 @@
+"""How the site is built: ``make docs``."""
+
+from pathlib import Path
+
+from sphinx.errors import ConfigError
+
+import riesz
+
+HERE = Path(__file__).parent
+FETCHED = HERE.parent / "build" / "static"  # MathJax, put there by fetch_mathjax.py
+if not (FETCHED / "mathjax").exists():
+    raise ConfigError("MathJax is missing: run `make docs`, or python vignettes/fetch_mathjax.py build/static")
+
+project = "riesz"
+author = "The riesz developers"
+copyright = author
+version = release = riesz.__version__
+language = "en"
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["*.py", "__pycache__"]
+
+# chapters: executed while they are rendered, so that prose can show what the cells above it computed
+nb_execution_mode = "inline"
+nb_eval_name_regex = r"^.+$"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+nb_code_prompt_show = "Show {type}"
+nb_code_prompt_hide = "Hide {type}"
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+# reference: from docstrings
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_inherit_docstrings = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+nitpicky = True  # a link to a name of riesz must lead somewhere; other packages' names are plain text
+nitpick_ignore_regex = [("py:.*", r"(?!riesz\.).*")]
+
+# mathematics: a local MathJax that breaks long formulas at narrow pages
+mathjax_path = "mathjax/tex-svg.js"
+mathjax4_config = {
+    "output": {"displayOverflow": "linebreak", "linebreaks": {"inline": True}},
+    "options": {
+        "enableMenu": False,
+        "enableSpeech": False,
+        "enableBraille": False,
+        "enableExplorer": False,
+        "enableEnrichment": False,
+        "enableComplexity": False,
+        "enableAssistiveMml": True,
+    },
+}
+
+html_theme = "furo"
+html_title = "riesz"
+html_static_path = ["_static", str(FETCHED)]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1f4e79", "color-brand-content": "#1f5f99"},
+    "dark_css_variables": {"color-brand-primary": "#8ab8e6", "color-brand-content": "#8ab8e6"},
+    "navigation_with_keys": True,
+}
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
