@@ -1,7 +1,8 @@
 """What every chapter shares: ``from chapter import FAST`` in its first, hidden cell.
 
 ``FAST`` is true when the environment variable ``RIESZ_FAST`` is set: tests then run a chapter in seconds, with few draws and a
-small network, so numbers differ from those of the site. Warnings show without the file they come from.
+small network, so numbers differ from those of the site. Warnings show without the file they come
+from.
 """
 
 from __future__ import annotations
@@ -17,3 +18,6 @@ warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {m
 
 if FAST:
     riesz.defaults.learner = riesz.MADNet(width=16, head_width=8, networks=1, stages=(riesz.Stage(1e-2, 5, 5),))
+
+#: the learner of verbs that are not told, for chapters that change it and change it back
+DEFAULT = riesz.defaults.learner

@@ -26,8 +26,8 @@ nb_eval_name_regex = r"^.+$"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
-nb_code_prompt_show = "Show {type}"
-nb_code_prompt_hide = "Hide {type}"
+nb_code_prompt_show = "Show code"
+nb_code_prompt_hide = "Hide code"
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -46,20 +46,17 @@ nitpick_ignore_regex = [("py:.*", r"(?!riesz\.).*")]
 # mathematics: a local MathJax that breaks long formulas at narrow pages
 mathjax_path = "mathjax/tex-svg.js"
 mathjax4_config = {
+    "loader": {"load": ["a11y/assistive-mml"]},
     "output": {"displayOverflow": "linebreak", "linebreaks": {"inline": True}},
     "options": {
         "enableMenu": False,
-        "enableSpeech": False,
-        "enableBraille": False,
-        "enableExplorer": False,
-        "enableEnrichment": False,
-        "enableComplexity": False,
-        "enableAssistiveMml": True,
+        "menuOptions": {"settings": {"enrich": False, "speech": False, "braille": False, "assistiveMml": True}},
     },
 }
 
 html_theme = "furo"
 html_title = "riesz"
+html_favicon = "_static/icon.svg"
 html_static_path = ["_static", str(FETCHED)]
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -74,3 +71,12 @@ pygments_dark_style = "github-dark"
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
+
+
+def setup(app):
+    """Execute cells tagged remove-cell where they stand; myst-nb would wait for the next cell that shows, too late for prose."""
+    app.connect("source-read", _execute_in_place)
+
+
+def _execute_in_place(app, docname, source):
+    source[0] = source[0].replace(":tags: [remove-cell]", ":tags: [remove-input, remove-output]")

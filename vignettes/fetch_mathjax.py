@@ -19,6 +19,7 @@ VERSION = "4.1.1"
 WANTED = {
     f"@mathjax/mathjax-tex-font@{VERSION}": {"package/tex-mml-svg-mathjax-tex.js": "tex-svg.js"},
     f"mathjax@{VERSION}": {
+        "package/a11y/assistive-mml.js": "a11y/assistive-mml.js",
         "package/input/tex/extensions/": "input/tex/extensions/",
         "package/LICENSE": "LICENSE",
     },
