@@ -45,6 +45,7 @@ docs: $(DOCS_READY) $(MATHJAX)
 	@echo "The site is in build/docs: open build/docs/index.html"
 
 docs-check: docs
+	$(BIN)/python -m pytest vignettes/test_check_site.py
 	$(BIN)/python vignettes/check_site.py build/docs
 
 clean:

@@ -38,6 +38,15 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 
+#: puts the two pipes where Chromium looks for them (by way of high numbers: either may be 3 or 4 already)
+_LAUNCH = """
+import fcntl, os, sys
+commands, answers = (fcntl.fcntl(int(given), fcntl.F_DUPFD, 10) for given in sys.argv[1:3])
+os.dup2(commands, 3)
+os.dup2(answers, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
 #: what a page may take until it is drawn, in seconds
 PATIENCE = 60.0
 
@@ -67,10 +76,9 @@ class Chromium:
         self._profile = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
         read_commands, self._commands = os.pipe()
         self._answers, write_answers = os.pipe()
-        # the shell puts the pipes where Chromium looks for them
-        line = f'exec "$0" "$@" 3<&{read_commands} 4>&{write_answers}'
+        flags = [*FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"]
         self._process = subprocess.Popen(
-            ["sh", "-c", line, find_chromium(), *FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"],
+            [sys.executable, "-c", _LAUNCH, str(read_commands), str(write_answers), find_chromium(), *flags],
             pass_fds=(read_commands, write_answers),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
