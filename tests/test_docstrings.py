@@ -54,8 +54,13 @@ def test_enough_names_were_found() -> None:
 @pytest.mark.parametrize("name", riesz.__all__)
 def test_reference_has_every_name(name: str) -> None:
     pages = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md"))
-    directive = rf"auto(function|class|exception|data|module):: riesz\.{name}\b"
+    directive = rf"(auto(function|class|exception|module)|py:data):: riesz\.{name}\b"
     assert name == "__version__" or re.search(directive, pages), f"riesz.{name} is on no page of {REFERENCE}"
+
+
+def test_reference_has_every_member_of_results() -> None:
+    page = (REFERENCE / "results.md").read_text(encoding="utf-8")
+    assert [name for name in PUBLIC if name.startswith("riesz.Results.") and f":: {name}\n" not in page] == []
 
 
 @pytest.mark.parametrize("module", [riesz.datasets, riesz.plots, riesz.montecarlo], ids=lambda m: m.__name__)
