@@ -51,7 +51,8 @@ def test_chapter_runs_in_fast_mode(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(VIGNETTES.rglob("*.md")), ids=lambda path: path.stem)
 def test_prose_types_no_result(path: Path) -> None:
     typed = cells.typed_numbers(path)
-    assert not typed, f"{path.name}: write computed numbers with the eval role (line: number): {typed}"
+    advice = "results want the eval role, settings $0.3$ or `0.3`, numbers of others a comment such as `% quoted: 0.3`"
+    assert not typed, f"{path.name} types numbers (line: number): {typed}; {advice}"
 
 
 def write(folder: Path, text: str) -> Path:
