@@ -80,17 +80,7 @@ class LearnerError(RieszError, ValueError):
 
 
 class ArgumentError(RieszError, TypeError):
-    """A keyword that no verb knows.
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(50, seed=1).data
-    >>> riesz.ate("y ~ treat(a) + .", data, fold=2)
-    Traceback (most recent call last):
-    ...
-    riesz.errors.ArgumentError: riesz.ate() has no keyword 'fold'. Did you mean `folds`? There are ...
-    """
+    """A keyword that no verb knows."""
 
 
 class RieszWarning(UserWarning):

@@ -18,6 +18,3 @@ warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {m
 
 if FAST:
     riesz.defaults.learner = riesz.MADNet(width=16, head_width=8, networks=1, stages=(riesz.Stage(1e-2, 5, 5),))
-
-#: the learner of verbs that are not told, for chapters that change it and change it back
-DEFAULT = riesz.defaults.learner
