@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from sphinx.errors import ConfigError
+from sphinx.util.logging import getLogger
 
 import riesz
 
@@ -20,10 +21,11 @@ language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["*.py", "__pycache__"]
 
-# chapters: executed while they are rendered, so that prose can show what the cells above it computed
+# chapters: executed while they are rendered, so that prose can show what the cells above it computed; a failing cell is a warning
+# with its traceback, so that the other chapters still run before the build fails
 nb_execution_mode = "inline"
 nb_eval_name_regex = r"^.+$"
-nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 nb_execution_timeout = 300
 nb_merge_streams = True
 nb_code_prompt_show = "Show code"
@@ -74,9 +76,35 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 
 def setup(app):
-    """Execute cells tagged remove-cell where they stand; myst-nb would wait for the next cell that shows, too late for prose."""
+    """Three things that myst-nb leaves to us."""
     app.connect("source-read", _execute_in_place)
+    app.connect("env-get-outdated", _run_again)
+    app.connect("build-finished", _say_how_chapters_ran)
 
 
 def _execute_in_place(app, docname, source):
+    """Cells tagged remove-cell run where they stand; myst-nb would wait for the next cell that shows, too late for prose."""
     source[0] = source[0].replace(":tags: [remove-cell]", ":tags: [remove-input, remove-output]")
+
+
+def _run_again(app, env, added, changed, removed):
+    """Chapters that failed, or ran before the package last changed."""
+    newest = max(path.stat().st_mtime for path in [HERE / "chapter.py", *Path(riesz.__file__).parent.rglob("*.py")])
+    return [name for name, run in _runs(env).items() if not run["succeeded"] or run["mtime"] < newest]
+
+
+def _say_how_chapters_ran(app, error):
+    """How long each chapter took; a chapter that failed fails the build, also without -W."""
+    if error is not None:
+        return
+    for name, run in _runs(app.env).items():
+        getLogger(__name__).info("%-20s %6.1f s%s", name, run["runtime"], "" if run["succeeded"] else ", failed")
+    failed = [name for name, run in _runs(app.env).items() if not run["succeeded"]]
+    if failed:
+        getLogger(__name__).error("A cell failed in %s; its traceback is above.", ", ".join(failed))
+        app.statuscode = 1
+
+
+def _runs(env):
+    about = getattr(env, "nb_metadata", {})
+    return {name: about[name]["exec_data"] for name in sorted(about) if "exec_data" in about[name]}
