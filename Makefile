@@ -41,7 +41,7 @@ lint: $(READY)
 check: lint test
 
 docs: $(DOCS_READY) $(MATHJAX)
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctrees vignettes build/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctrees vignettes build/docs
 	@echo "The site is in build/docs: open build/docs/index.html"
 
 docs-check: docs

@@ -43,10 +43,11 @@ _PROBE = """(width => {
   const page = document.documentElement;
   if (Math.max(page.scrollWidth, document.body.scrollWidth) > width + 1)
     found.push(`overflow: the page is ${page.scrollWidth} px wide on a screen of ${width}`);
-  const held = e => {  // does something around it scroll or hide what is too wide?
+  const held = e => {  // can a reader scroll to it, or is it meant for screen readers alone?
+    if (e.closest("mjx-assistive-mml")) return true;
     for (let up = e.parentElement; up && up !== document.body; up = up.parentElement) {
-      if (getComputedStyle(up).overflowX !== "visible") return true;
-      if (getComputedStyle(up).position === "fixed") return true;
+      const style = getComputedStyle(up);
+      if (["auto", "scroll"].includes(style.overflowX) || style.position === "fixed") return true;
     }
     return false;
   };

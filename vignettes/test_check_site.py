@@ -20,6 +20,7 @@ DEFECTS = {
     "overflow": ('<div style="width:1500px">wide</div>', "", "overflow"),
     "folded": ('<details><pre style="width:1500px">wide</pre></details>', "", "overflow"),
     "clipped": ('<pre style="width:1400px">wide</pre>', "body { overflow-x: hidden }", "overflow"),
+    "hidden": ('<div style="overflow:hidden"><pre style="width:1500px">wide</pre></div>', "", "overflow"),
     "console": ("<script>console.error('bad')</script>", "", "console: bad"),
     "exception": ("<script>missing()</script>", "", "console: ReferenceError"),
     "request": ('<script src="missing.js"></script>', "", "failed request (404)"),
