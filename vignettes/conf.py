@@ -47,6 +47,7 @@ nitpick_ignore_regex = [("py:.*", r"(?!riesz\.).*")]
 
 # mathematics: a local MathJax that breaks long formulas at narrow pages
 mathjax_path = "mathjax/tex-svg.js"
+mathjax_config_path = "_static/wide.js"
 mathjax4_config = {
     "loader": {"load": ["a11y/assistive-mml"]},
     "output": {"displayOverflow": "linebreak", "linebreaks": {"inline": True}},
