@@ -1,17 +1,28 @@
 # make demo   what the package does, on two data sets
 # make test   the tests
 # make check  format, lint, types and tests: what runs before a commit
+# make docs   the site, every chapter executed, in build/docs; make docs-check opens every page of it in Chromium
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+DOCS_READY := $(VENV)/docs-ready
+MATHJAX := build/static/mathjax
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint check slow clean
+.PHONY: demo test lint check slow docs docs-check clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(PIP) --editable ".[dev]"
 	touch $(READY)
+
+$(DOCS_READY): $(READY)
+	$(PIP) --editable ".[dev,docs]"
+	touch $(DOCS_READY)
+
+$(MATHJAX): vignettes/fetch_mathjax.py
+	$(PYTHON) vignettes/fetch_mathjax.py $(dir $(MATHJAX))
 
 demo: $(READY)
 	@$(BIN)/python benchmarks/demo.py
@@ -28,6 +39,14 @@ lint: $(READY)
 	$(BIN)/mypy
 
 check: lint test
+
+docs: $(DOCS_READY) $(MATHJAX)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going -d build/doctrees vignettes build/docs
+	@echo "The site is in build/docs: open build/docs/index.html"
+
+docs-check: docs
+	$(BIN)/python -m pytest vignettes/test_check_site.py
+	$(BIN)/python vignettes/check_site.py build/docs
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -59,7 +59,17 @@ class Comparison:
     __repr__ = __str__
 
     def as_text(self) -> str:
-        """Plain text."""
+        """Plain text.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> table = riesz.compare(fit, fit.with_cov(), names=["one", "two"])
+        >>> table.as_text().splitlines()[1].split()
+        ['one', 'two']
+        """
         rows = [("", self.names), *self.estimates, *self.facts]
         stub = max(len(name) for name, _ in rows) + 2
         widths = [max(len(cells[j]) for _, cells in rows) + 2 for j in range(len(self.names))]
@@ -71,7 +81,17 @@ class Comparison:
         return "\n".join([thick, lines[0], thin, *lines[1:split], thin, *lines[split:], thick, self.note])
 
     def as_html(self) -> str:
-        """HTML, as a notebook shows it."""
+        """HTML, as a notebook shows it.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> table = riesz.compare(fit, fit.with_cov(), names=["one", "two"])
+        >>> "<table" in table.as_html()
+        True
+        """
         thin = ";border-top:1px solid currentColor"
         firsts = {0, len(self.estimates)}
 
@@ -91,7 +111,17 @@ class Comparison:
     _repr_html_ = as_html
 
     def as_latex(self) -> str:
-        """A LaTeX tabular; wants the booktabs package."""
+        """A LaTeX tabular; wants the booktabs package.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> table = riesz.compare(fit, fit.with_cov(), names=["one", "two"])
+        >>> table.as_latex().count("midrule")
+        2
+        """
 
         def line(name: str, cells: Sequence[str]) -> str:
             return " & ".join(tex(cell) for cell in (name, *cells)) + r" \\"
@@ -113,7 +143,17 @@ class Comparison:
         )
 
     def as_markdown(self) -> str:
-        """A Markdown table."""
+        """A Markdown table.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> table = riesz.compare(fit, fit.with_cov(), names=["one", "two"])
+        >>> table.as_markdown().splitlines()[0].split()
+        ['|', '|', 'one', '|', 'two', '|']
+        """
         rows = [[name, *cells] for name, cells in (*self.estimates, *self.facts)]
         safe = [[cell.replace("|", r"\|").replace("*", r"\*") for cell in row] for row in rows]
         head = ["", *(name.replace("|", r"\|") for name in self.names)]

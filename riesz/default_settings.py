@@ -33,7 +33,14 @@ class Defaults:
 
     @property
     def learner(self) -> str | Learner:
-        """What verbs learn with when they are not told."""
+        """What verbs learn with when they are not told.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> riesz.defaults.learner
+        'madnet'
+        """
         return self._learner
 
     @learner.setter
@@ -53,7 +60,17 @@ class Defaults:
 
     @contextmanager
     def using(self, *, learner: str | Learner) -> Iterator[None]:
-        """Other settings inside a ``with`` block."""
+        """Other settings inside a ``with`` block.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> with riesz.defaults.using(learner="linear"):
+        ...     riesz.defaults.learner
+        'linear'
+        >>> riesz.defaults.learner
+        'madnet'
+        """
         before = self._learner
         self.learner = learner
         try:

@@ -26,19 +26,57 @@ class RieszError(Exception):
 
 
 class FormulaError(RieszError, ValueError):
-    """The formula cannot be read, or names something that is not in the data."""
+    """The formula cannot be read, or names something that is not in the data.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(50, seed=1).data
+    >>> riesz.ate("y ~ a + x1", data)
+    Traceback (most recent call last):
+    ...
+    riesz.errors.FormulaError: 'y ~ a + x1' marks no treatment. Wrap the treatment in treat() on the right-hand side, for ...
+    """
 
 
 class DataError(RieszError, ValueError):
-    """The data, weights or clusters cannot be used as they are."""
+    """The data, weights or clusters cannot be used as they are.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> riesz.datasets.get("binnary")
+    Traceback (most recent call last):
+    ...
+    riesz.errors.DataError: There is no simulation 'binnary'. Did you mean `binary`? There are ...
+    """
 
 
 class EstimandError(RieszError, ValueError):
-    """The question cannot be asked of this treatment, or is not linear in mu."""
+    """The question cannot be asked of this treatment, or is not linear in mu.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("continuous").draw(50, seed=1).data
+    >>> riesz.ate("y ~ treat(a) + .", data)
+    Traceback (most recent call last):
+    ...
+    riesz.errors.EstimandError: Treatment `a` has 50 distinct values; `ate` wants two, or a few arms. For a continuous ...
+    """
 
 
 class LearnerError(RieszError, ValueError):
-    """The learner cannot be fitted with these settings on this design."""
+    """The learner cannot be fitted with these settings on this design.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> riesz.defaults.learner = "forest"
+    Traceback (most recent call last):
+    ...
+    riesz.errors.LearnerError: learner='forest' is not known. Wanted one of 'linear', 'madnet', ...
+    """
 
 
 class ArgumentError(RieszError, TypeError):
@@ -46,7 +84,18 @@ class ArgumentError(RieszError, TypeError):
 
 
 class RieszWarning(UserWarning):
-    """Something a careful reader would want to know, though the fit goes on."""
+    """Something a careful reader would want to know, though the fit goes on.
+
+    Examples
+    --------
+    >>> import warnings, riesz
+    >>> data = riesz.datasets.get("continuous").draw(200, seed=1).data.round({"a": 1}).clip(lower=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     fit = riesz.ade("y ~ treat(a) + x1", data, learner="linear")
+    >>> caught[0].category.__name__
+    'RieszWarning'
+    """
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:

@@ -3,6 +3,13 @@
 ``study`` fits every question of a simulation on many draws and returns a tidy frame, one row for each draw and
 parameter; ``coverage`` sums it up. Work can be spread over processes, written to a file as it goes, and taken up again
 where it stopped.
+
+Examples
+--------
+>>> import riesz
+>>> draws = riesz.montecarlo.study("binary", n=200, draws=range(3), verbs=["ate"], learner="linear")
+>>> riesz.montecarlo.coverage(draws)["draws"].tolist()
+[3]
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 ``get(name)`` gives a :class:`Simulation`: samples to draw, the true mu, the population value of any estimand and the
 true Riesz representer. ``load_rand()`` reads the RAND health insurance experiment. Nothing here is fitted or downloaded.
+
+Examples
+--------
+>>> import riesz
+>>> simulation = riesz.datasets.get("binary")
+>>> simulation.draw(2000, seed=1).data.shape[0], simulation.truth(riesz.ATE()).shape
+(2000, (1,))
 """
 
 from riesz.datasets.arms import ARMS

@@ -38,6 +38,13 @@ class Draw:
         Outcome, treatment, covariates and, where there are villages, their column.
     mu : ndarray, shape (n,)
         The true mean of the outcome given treatment and covariates, at each row.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> drawn = riesz.datasets.get("binary").draw(100, seed=1)
+    >>> drawn.data.shape[0], drawn.mu.shape
+    (100, (100,))
     """
 
     data: pd.DataFrame

@@ -2,6 +2,14 @@
 
 Every function takes a fit, draws in the axes given or in new ones, and returns the axes. ``fit.plot()`` and
 ``fit.plot("balance")`` are short for them. Colours of text and background are those of the active style.
+
+Examples
+--------
+>>> import riesz
+>>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+>>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+>>> riesz.plots.balance(fit).get_xlabel()
+'Absolute standardized imbalance'
 """
 
 from collections.abc import Callable

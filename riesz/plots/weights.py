@@ -37,7 +37,7 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     Returns
     -------
     matplotlib.axes.Axes
-        Ticks at the bottom mark the ten rows with the largest |rr|.
+        Ticks at the bottom mark the ten rows with the largest ``|rr|``.
 
     Examples
     --------

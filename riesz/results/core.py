@@ -32,7 +32,16 @@ class Core(Parameters):
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
-        """All estimators that the learner serves; those without a valid standard error show none."""
+        """All estimators that the learner serves; those without a valid standard error show none.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.estimates.loc["ATE"].index.tolist()
+        ['direct', 'ipw', 'dr', 'tmle']
+        """
         pieces = []
         for name in self._served:
             value, covariance = _aggregate(self.model, self._crossfit.predictions, self._clusters, name)
@@ -48,34 +57,90 @@ class Core(Parameters):
 
     @cached_property
     def predictions(self) -> Predictions:
-        """Mu and rr row by row, averaged over repeats."""
+        """Mu and rr row by row, averaged over repeats.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.predictions.mu.observed.shape, fit.predictions.mu.values.shape
+        ((300,), (2, 300))
+        """
         return average(self._crossfit.predictions)
 
     @property
     def fittedvalues(self) -> pd.Series:
-        """Out-of-fold predictions of the outcome."""
+        """Out-of-fold predictions of the outcome.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> bool(abs(data["y"] - fit.fittedvalues - fit.resid).max() < 1e-12)
+        True
+        """
         return pd.Series(self.predictions.mu.observed, index=self._index, name="fitted")
 
     @property
     def resid(self) -> pd.Series:
-        """Outcome minus fitted value."""
+        """Outcome minus fitted value.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.resid.shape
+        (300,)
+        """
         return pd.Series(self._design.y - self.predictions.mu.observed, index=self._index, name="resid")
 
     @property
     def riesz_representer(self) -> pd.DataFrame:
-        """The Riesz representer at each row, a column for each parameter."""
+        """The Riesz representer at each row, a column for each parameter.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> weighted = (fit.riesz_representer["ATE"] * data["y"]).mean()
+        >>> bool(abs(weighted - fit.estimates.loc[("ATE", "ipw"), "estimate"]) < 1e-10)
+        True
+        """
         self._need_rr()
         return pd.DataFrame(self.predictions.rr.observed.T, index=self._index, columns=self._names)
 
     @cached_property
     def influence(self) -> pd.DataFrame:
-        """Influence function of each row (n x k), averaged over repeats."""
+        """Influence function of each row (n x k), averaged over repeats.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> by_hand = fit.influence["ATE"].std() / len(data) ** 0.5
+        >>> bool(abs(by_hand - fit.bse["ATE"]) < 1e-10)
+        True
+        """
         self._need_rr()
         mean = np.mean([e.influence for e in self._estimates(self.model.estimator)], axis=0)
         return pd.DataFrame(mean, index=self._index, columns=self._names)
 
     def variation(self) -> Array:
-        """What the covariance is made of, row by row, shape (n, K), averaged over repeats."""
+        """What the covariance is made of, row by row, shape (n, K), averaged over repeats.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.variation().shape
+        (300, 1)
+        """
         return np.asarray(np.mean([e.variation for e in self._estimates(self.model.estimator)], axis=0))
 
     @cached_property
@@ -83,6 +148,14 @@ class Core(Parameters):
         """What trimming did, one row a parameter: the cap, the share of rows it touches, the estimate without and with it.
 
         Empty when no ``trim=`` was asked for. With repeats, cap and share are means over them.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear", trim="95%")
+        >>> bool(fit.trimming.loc["ATE", "share"] < 0.06)
+        True
         """
         columns = ["cap", "share", "untrimmed", "untrimmed_std_error", "estimate", "std_error", "change"]
         if self.model.trimming is None:
@@ -97,12 +170,31 @@ class Core(Parameters):
         return pd.DataFrame(dict(zip(columns, parts, strict=True)), index=self._names)
 
     def details(self) -> pd.DataFrame:
-        """What the learner reports of each fit (penalties chosen), one row a repeat and split."""
+        """What the learner reports of each fit (penalties chosen), one row a repeat and split.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> len(fit.details())
+        5
+        """
         return pd.DataFrame([fit.details() for fit in self._crossfit.fits])
 
     @cached_property
     def history(self) -> pd.DataFrame:
-        """The course of training, one row a split (``member``), network in it and epoch; empty for closed-form learners."""
+        """The course of training, one row a split (``member``), network in it and epoch; empty for closed-form learners.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> quick = riesz.MADNet(width=8, head_width=4, networks=1, stages=(riesz.Stage(1e-2, 2, 2),))
+        >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2)
+        >>> sorted(fit.history["member"].unique().tolist())
+        [0, 1]
+        """
         courses = [fit.history().assign(member=member) for member, fit in enumerate(self._crossfit.fits)]
         return pd.concat(courses, ignore_index=True)
 
@@ -110,6 +202,15 @@ class Core(Parameters):
         """The same fit with another covariance: clustered, or robust when ``cluster`` is None. Nothing is refitted.
 
         The folds stay as they were drawn; clusters that straddle them deserve a fit with ``cluster=`` from the start.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> data["school"] = data.index % 30
+        >>> fit = riesz.ate("y ~ treat(a) * x1", data, learner="linear", cluster="school")
+        >>> fit.cov_type, fit.with_cov().cov_type
+        ('cluster', 'robust')
         """
         if isinstance(cluster, str) and cluster.upper().startswith("HC"):
             raise RieszError(

@@ -85,11 +85,31 @@ class Effects(Parameters):
         self._labels, self._words, self._hypotheses = labels, words, restrictions
 
     def variation(self) -> Array:
-        """What the covariance is made of, row by row, shape (n, P)."""
+        """What the covariance is made of, row by row, shape (n, P).
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> effects = fit.by(data["x1"] > 0)
+        >>> effects.variation().shape
+        (300, 2)
+        """
         return self._variation
 
     def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
-        """One row a parameter: its labels, estimate, standard error, statistic, p-value and interval."""
+        """One row a parameter: its labels, estimate, standard error, statistic, p-value and interval.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> effects = fit.by(data["x1"] > 0)
+        >>> effects.tidy()[["group", "n"]].shape
+        (2, 2)
+        """
         table = self._tidy(alpha, joint)
         return pd.concat([self._labels.reset_index(drop=True), table.drop(columns="term")], axis=1)
 
@@ -100,12 +120,31 @@ class Effects(Parameters):
         -------
         pandas.DataFrame
             One row a parameter of the fit: ``statistic``, ``df``, ``p_value``. Empty for a contrast.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> effects = fit.by(data["x1"] > 0)
+        >>> effects.heterogeneity().columns.tolist()
+        ['statistic', 'df', 'p_value']
         """
         rows = {name: self._wald_row(matrix) for name, matrix in self._hypotheses.items()}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "df", "p_value"])
 
     def summary(self, alpha: float = 0.05) -> Summary:
-        """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``."""
+        """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> effects = fit.by(data["x1"] > 0)
+        >>> effects.summary().title
+        'ATE by x1'
+        """
         tests = [
             f"{self._words.hypothesis} ({name}): chi2({row['df']:.0f}) = {row['statistic']:.2f}, p = {row['p_value']:.3f}."
             for name, row in self.heterogeneity().iterrows()

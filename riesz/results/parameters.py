@@ -56,22 +56,58 @@ class Parameters(ABC):
 
     @property
     def params(self) -> pd.Series:
-        """Point estimates."""
+        """Point estimates.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.params.index.tolist()
+        ['ATE']
+        """
         return self._series(self._value, "estimate")
 
     @property
     def bse(self) -> pd.Series:
-        """Standard errors."""
+        """Standard errors.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> bool(fit.bse["ATE"] > 0)
+        True
+        """
         return self._series(np.sqrt(np.diag(self._covariance)), "std err")
 
     @property
     def tvalues(self) -> pd.Series:
-        """Z statistics of the hypothesis that a parameter is zero."""
+        """Z statistics of the hypothesis that a parameter is zero.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> bool(fit.tvalues["ATE"] == fit.params["ATE"] / fit.bse["ATE"])
+        True
+        """
         return self._series((self.params / self.bse).to_numpy(), "z")
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided p-values from the normal distribution."""
+        """Two-sided p-values from the normal distribution.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> bool(fit.pvalues["ATE"] < 0.05)
+        True
+        """
         return self._series(2 * stats.norm.sf(np.abs(self.tvalues)), "P>|z|")
 
     def conf_int(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
@@ -83,6 +119,15 @@ class Parameters(ABC):
         joint : bool
             Intervals that hold for all parameters at once (a sup-t band by the Gaussian multiplier bootstrap, with a fixed
             seed), instead of for each by itself. Clusters, weights and repeats count as in the standard errors.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> low, high = fit.conf_int(alpha=0.10).loc["ATE"]
+        >>> bool(low < fit.params["ATE"] < high)
+        True
         """
         if not 0 < alpha < 1:
             raise RieszError(f"alpha={alpha}: wanted a number between 0 and 1, such as 0.05 for a 95% interval.")
@@ -90,33 +135,90 @@ class Parameters(ABC):
         return pd.DataFrame({0: self.params - critical * self.bse, 1: self.params + critical * self.bse})
 
     def cov_params(self) -> pd.DataFrame:
-        """Covariance matrix of the estimates."""
+        """Covariance matrix of the estimates.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> both = riesz.estimate("y ~ treat(a) * x1", data, [riesz.ATE(), riesz.ATT()], learner="linear")
+        >>> both.cov_params().columns.tolist()
+        ['ATE', 'ATT']
+        """
         return pd.DataFrame(self._covariance, index=self._names, columns=self._names)
 
     @property
     def nobs(self) -> int:
-        """Rows used; with frequency weights, the rows they stand for."""
+        """Rows used; with frequency weights, the rows they stand for.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.nobs
+        300
+        """
         return self._nobs
 
     @property
     def cov_type(self) -> str:
-        """``"robust"`` or ``"cluster"``."""
+        """``"robust"`` or ``"cluster"``.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.cov_type
+        'robust'
+        """
         return "cluster" if self._clusters.codes else "robust"
 
     @property
     def clusters(self) -> ClusterLabels:
-        """How rows are clustered."""
+        """How rows are clustered.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> data["school"] = data.index % 30
+        >>> fit = riesz.ate("y ~ treat(a) * x1", data, learner="linear", cluster="school")
+        >>> fit.clusters.names, len(fit.clusters.labels[0])
+        (('school',), 30)
+        """
         return self._clusters
 
     def t_test(self, r_matrix: Any) -> ContrastResults:
-        """Test linear combinations one by one: ``"ATE = 1"``, ``"ATE - ATT = 0"``, or a matrix as in statsmodels."""
+        """Test linear combinations one by one: ``"ATE = 1"``, ``"ATE - ATT = 0"``, or a matrix as in statsmodels.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> test = fit.t_test("ATE = 1")
+        >>> bool(abs(test.effect[0] - fit.params["ATE"]) < 1e-12)
+        True
+        """
         r, q = self._restrictions(r_matrix)
         effect = r @ self._value
         sd = np.sqrt(np.diag(r @ self._covariance @ r.T))
         return ContrastResults(effect=effect, statistic=(effect - q) / sd, sd=sd, distribution="norm")
 
     def wald_test(self, r_matrix: Any) -> ContrastResults:
-        """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, or a matrix."""
+        """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, or a matrix.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> both = riesz.estimate("y ~ treat(a) * x1", data, [riesz.ATE(), riesz.ATT()], learner="linear")
+        >>> test = both.wald_test("ATE = 0, ATT = 0")
+        >>> int(test.df_denom), bool(test.pvalue < 0.05)
+        (2, True)
+        """
         r, q = self._restrictions(r_matrix)
         gap = r @ self._value - q
         covariance = r @ self._covariance @ r.T
@@ -148,7 +250,16 @@ class Parameters(ABC):
         )
 
     def to_markdown(self) -> str:
-        """The estimate table as Markdown."""
+        """The estimate table as Markdown.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.to_markdown().splitlines()[0].split()[1:4]
+        ['term', '|', 'estimate']
+        """
         return str(tabulate(self.tidy(), headers="keys", tablefmt="github", showindex=False, floatfmt=".4g"))
 
     def _repr_html_(self) -> str:

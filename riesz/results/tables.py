@@ -15,7 +15,16 @@ class Tables(Diagnoses):
     """The summary, and the fit as data frames."""
 
     def summary(self, alpha: float = 0.05) -> Summary:
-        """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``."""
+        """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> print(fit.summary().title)
+        Average treatment effect: a=1 against 0
+        """
         components = self.model.blueprint.components
         several = len(components) > 1
         tables, notes = [self._parameter_table(alpha)], []
@@ -38,11 +47,29 @@ class Tables(Diagnoses):
         )
 
     def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
-        """One row a parameter: estimate, standard error, statistic, p-value and interval."""
+        """One row a parameter: estimate, standard error, statistic, p-value and interval.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.tidy().columns.tolist()
+        ['term', 'estimate', 'std_error', 'statistic', 'p_value', 'conf_low', 'conf_high']
+        """
         return self._tidy(alpha, joint)
 
     def glance(self) -> pd.DataFrame:
-        """One row about the fit as a whole."""
+        """One row about the fit as a whole.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.glance()[["nobs", "rows_dropped", "folds"]].iloc[0].tolist()
+        [300, 0, 5]
+        """
         health = self._health if self.model.learner.learns_rr else None
         return pd.DataFrame(
             {
@@ -60,7 +87,16 @@ class Tables(Diagnoses):
         )
 
     def augment(self) -> pd.DataFrame:
-        """The rows used, with fitted value, residual, fold, Riesz representer and influence (if learned) beside them."""
+        """The rows used, with fitted value, residual, fold, Riesz representer and influence (if learned) beside them.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> fit.augment().columns.tolist()
+        ['y', 'a', 'x1', 'x2', '.fitted', '.resid', '.fold', '.rr_ATE', '.influence_ATE']
+        """
         data = self.model.blueprint.data.set_axis(self._index, axis=0)
         data = data.assign(**{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]})
         if not self.model.learner.learns_rr:

@@ -42,6 +42,12 @@ class Stage:
         Epochs without a better validation loss before the stage ends.
     plateau : int, optional
         Epochs without a better validation loss before the learning rate is halved; by default it stays.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> riesz.MADNet(stages=(riesz.Stage(1e-3, 50, 10), riesz.Stage(1e-4, 50, 10))).stages[1].learning_rate
+    0.0001
     """
 
     learning_rate: float
