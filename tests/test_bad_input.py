@@ -573,7 +573,6 @@ class TestSettings:
         [
             ({"learner": "liner"}, ["learner='liner' is not known", "Did you mean `linear`?", "riesz.Linear(...)"]),
             ({"learner": riesz.Linear}, "or a learner such as riesz.Linear(...)"),
-            ({"learner": None}, "learner=None is not known"),
             ({"estimator": "aipw"}, ["estimator='aipw' is not known", "Wanted one of 'direct', 'ipw', 'dr', 'tmle'"]),
             ({"estimator": ["dr"]}, "estimator=['dr'] is not known"),
             ({"family": "binomal"}, ["family='binomal'", "Did you mean `binomial`?", "'gaussian', 'binomial'"]),
