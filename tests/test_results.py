@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -101,6 +102,15 @@ def test_tables(fit: riesz.Results) -> None:
     assert fit.to_markdown().count("\n") == 3
     assert fit.details().shape == (5, 3)
     assert fit.diagnostics().index.tolist() == ["ATE", "ATT"]
+
+
+def test_anchor(fit: riesz.Results, tmp_path: Path) -> None:
+    assert fit.anchor.columns.tolist() == ["ATE", "ATT"]
+    assert fit.anchor.index.equals(fit.riesz_representer.index)
+    weighted = (fit.anchor * fit.riesz_representer).mean()
+    np.testing.assert_allclose(weighted, fit.diagnostics()["rr_anchor"])
+    fit.save(tmp_path / "fit.riesz")
+    pd.testing.assert_frame_equal(riesz.load(tmp_path / "fit.riesz").anchor, fit.anchor)
 
 
 def test_summary_says_what_was_asked(single: riesz.Results) -> None:
