@@ -99,6 +99,10 @@ def test_tables(fit: riesz.Results) -> None:
     augmented = fit.augment()
     assert len(augmented) == fit.nobs
     np.testing.assert_array_equal(augmented[".influence_ATT"], fit.influence["ATT"])
+    for name, normalizer in {"ATE": np.ones(fit.nobs), "ATT": augmented["a"].astype(float)}.items():
+        score = augmented[f".moment_{name}"] + augmented[f".rr_{name}"] * augmented[".resid"]
+        by_hand = (score - fit.params[name] * normalizer) / normalizer.mean()
+        np.testing.assert_allclose(by_hand, fit.influence[name], atol=1e-12)
     assert fit.to_markdown().count("\n") == 3
     assert fit.details().shape == (5, 3)
     assert fit.diagnostics().index.tolist() == ["ATE", "ATT"]
