@@ -5,10 +5,10 @@ Everything that can be wrong with the input is raised before the first fit.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
+from riesz.caller import calling_frame
 from riesz.crossfitting import cross_fit
 from riesz.default_settings import chosen
 from riesz.errors import EstimandError, FormulaError
@@ -232,9 +232,7 @@ def _estimands(estimand: Any) -> tuple[Estimand, ...]:
 
 def _calling_scope() -> dict[str, Any]:
     """The variables of the nearest frame outside this package, and around it if it is a comprehension or a lambda."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "riesz":
-        frame = frame.f_back
+    frame, _ = calling_frame()
     scope = dict(frame.f_locals)
     while frame.f_code.co_name in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<lambda>") and frame.f_back:
         frame = frame.f_back
