@@ -159,8 +159,8 @@ def bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise EstimandError(
-            f"Two estimands are called {twice[0]!r}. Leave one out, or give custom moments a name of their own "
-            "(riesz.CustomMoment(..., name='...'))."
+            f"Two estimands are called {twice[0]!r}. Leave one out, or name them: a mapping from names to estimands, such as "
+            "riesz.estimate(formula, data, {'one': riesz.APE('x1 > 0'), 'other': riesz.APE('x1 <= 0')})."
         )
     return components
 

@@ -7,7 +7,6 @@ sample for each repeat, rows in the user's order.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -19,8 +18,9 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
+from riesz.caller import warn
 from riesz.design import Design
-from riesz.errors import DataError, RieszWarning
+from riesz.errors import DataError
 from riesz.folds import Labels
 from riesz.frame import ClusterLabels
 from riesz.learners import Fit, Learner
@@ -125,11 +125,9 @@ def warn_of_cut_clusters(splits: Sequence[Split], clusters: ClusterLabels) -> No
         both = [np.intersect1d(codes[split.train], codes[split.test]) for split in splits]
         cut, count = len(np.unique(np.concatenate(both))), int(codes.max()) + 1
         if cut:
-            warnings.warn(
+            warn(
                 f"The folds cut {cut} of {count} clusters of `{name}`: rows of one cluster are trained on and predicted, "
-                "so errors may be too small. Fit with cluster=, or give all rows of a cluster the same fold.",
-                RieszWarning,
-                stacklevel=3,
+                "so errors may be too small. Fit with cluster=, or give all rows of a cluster the same fold."
             )
 
 

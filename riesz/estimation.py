@@ -5,18 +5,20 @@ Everything that can be wrong with the input is raised before the first fit.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
+from riesz.caller import calling_frame
 from riesz.crossfitting import cross_fit
 from riesz.default_settings import chosen
 from riesz.errors import EstimandError, FormulaError
-from riesz.estimands import Estimand
+from riesz.estimands import Estimand, Named
 from riesz.learners import Learner
 from riesz.preparation import Settings, prepare
 from riesz.results import Results
 from riesz.trimming import read_trim, trim
+
+Question = Estimand | Sequence[Estimand] | Mapping[str, Estimand]
 
 
 class Options(TypedDict, total=False):
@@ -43,7 +45,7 @@ class Options(TypedDict, total=False):
 def estimate(
     formula: str,
     data: Any,
-    estimand: Estimand | Sequence[Estimand],
+    estimand: Question,
     *,
     learner: str | Learner | None = None,
     estimator: Literal["direct", "ipw", "dr", "tmle"] | None = None,
@@ -71,8 +73,10 @@ def estimate(
         not outcome, treatment, weights or cluster. Interactions, splines, factors and transformations work as in formulaic.
     data : DataFrame
         pandas, polars (eager or lazy) or pyarrow.
-    estimand : Estimand or list of Estimand
-        Such as ``riesz.ATE()``, ``[riesz.ATE(), riesz.ATT()]`` or ``riesz.CustomMoment(...)``.
+    estimand : Estimand, list of Estimand or mapping from names to Estimand
+        Such as ``riesz.ATE()``, ``[riesz.ATE(), riesz.ATT()]`` or ``riesz.CustomMoment(...)``. A mapping names the parameters:
+        ``{"the needy": riesz.APE("x1 <= 0"), "the gifted": riesz.APE("x1 > 0")}``; an estimand that asks for several numbers gives
+        ``"name: component"`` for each.
     learner : str or Learner, optional
         How mu and the Riesz representer are learned: ``"madnet"``, ``"linear"`` or another name, or a learner with its settings
         such as ``riesz.MADNet(networks=10)``. By default ``riesz.defaults.learner``, which is ``"madnet"``.
@@ -122,6 +126,10 @@ def estimate(
     >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
     >>> fit.cov_params().shape
     (2, 2)
+    >>> rules = {"needy": riesz.APE("x1 <= 0"), "gifted": riesz.APE("x1 > 0")}
+    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=rules, learner="linear")
+    >>> riesz.contrast("gifted - needy", fit).params.index.tolist()
+    ['gifted - needy']
     """
     return estimate_many(
         formula,
@@ -146,9 +154,7 @@ def estimate(
     )[0]
 
 
-def estimate_many(
-    formula: str, tables: Sequence[Any], estimand: Estimand | Sequence[Estimand], **options: Unpack[Options]
-) -> list[Results]:
+def estimate_many(formula: str, tables: Sequence[Any], estimand: Question, **options: Unpack[Options]) -> list[Results]:
     """The same question of many tables, fitted together.
 
     A learner that trains networks trains those of all tables side by side, which is faster than one table after the other. The
@@ -204,19 +210,29 @@ def estimate_many(
 
 
 def _estimands(estimand: Any) -> tuple[Estimand, ...]:
-    several = tuple(estimand) if isinstance(estimand, (list, tuple)) else (estimand,)
+    """One estimand or several, those of a mapping under the names it gives."""
+    several = tuple(estimand.values()) if isinstance(estimand, Mapping) else estimand
+    several = tuple(several) if isinstance(several, (list, tuple)) else (several,)
     wrong = [item for item in several if not isinstance(item, Estimand)]
     if wrong or not several:
-        got = repr(wrong[0]) if wrong else "an empty list"
-        raise EstimandError(f"estimand is {got}; wanted an estimand such as riesz.ATE(), or a list of them.")
-    return several
+        got = repr(wrong[0]) if wrong else f"an empty {type(estimand).__name__}"
+        raise EstimandError(
+            f"estimand is {got}; wanted an estimand such as riesz.ATE(), a list of them, or a mapping from names to them."
+        )
+    if not isinstance(estimand, Mapping):
+        return several
+    for name in estimand:
+        if not isinstance(name, str) or not name.strip():
+            raise EstimandError(
+                f"estimand is a mapping with the key {name!r}; wanted names for the parameters, such as "
+                "{'the needy': riesz.APE('x1 <= 0')}."
+            )
+    return tuple(Named(name, question) for name, question in zip(estimand, several, strict=True))
 
 
 def _calling_scope() -> dict[str, Any]:
     """The variables of the nearest frame outside this package, and around it if it is a comprehension or a lambda."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "riesz":
-        frame = frame.f_back
+    frame, _ = calling_frame()
     scope = dict(frame.f_locals)
     while frame.f_code.co_name in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<lambda>") and frame.f_back:
         frame = frame.f_back

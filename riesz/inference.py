@@ -12,7 +12,6 @@ of them). Two-way clusters add the two and subtract the variance of their inters
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from riesz.errors import RieszWarning
+from riesz.caller import warn
 from riesz.estimators import Scores
 from riesz.moment import Array
 
@@ -141,11 +140,9 @@ def covariance(variation: Array, weights: Weights, clusters: Clusters) -> Array:
     if values[0] < 0:
         matrix = (vectors * np.clip(values, 0.0, None)) @ vectors.T
     if values[0] < -_ROUNDING * values[-1]:
-        warnings.warn(
+        warn(
             "The two-way clustered covariance is not positive; its negative eigenvalues were set to zero (Cameron, Gelbach and "
-            "Miller 2011). There are few clusters: read the standard errors with care.",
-            RieszWarning,
-            stacklevel=2,
+            "Miller 2011). There are few clusters: read the standard errors with care."
         )
     return np.asarray(matrix)
 

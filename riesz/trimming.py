@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -11,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from riesz.caller import warn
 from riesz.crossfitting import CrossFit, trimmed
 from riesz.design import Design
-from riesz.errors import LearnerError, RieszWarning
+from riesz.errors import LearnerError
 from riesz.moment import Array
 from riesz.predictions import Predictions
 
@@ -63,11 +63,7 @@ def trim(crossfit: CrossFit, trimming: Trimming | None, design: Design) -> Cross
     )
     if trimming.value is not None and held > _MOST_HELD:
         hint = f" For a quantile write trim='{100 * trimming.value:g}%'." if trimming.value < 1 else ""
-        warnings.warn(
-            f"trim={trimming.value:g} caps |rr| on {held:.0%} of the rows, so little of it is left.{hint}",
-            RieszWarning,
-            stacklevel=4,
-        )
+        warn(f"trim={trimming.value:g} caps |rr| on {held:.0%} of the rows, so little of it is left.{hint}")
     return trimmed(crossfit, caps)
 
 

@@ -629,10 +629,22 @@ def effect(mu: Any, data: pd.DataFrame) -> Any:
 
 
 class TestEstimand:
-    @pytest.mark.parametrize("estimand", ["ATE", riesz.ATE, riesz.ate, None, [], (), [riesz.ATE(), "ATT"]], ids=repr)
+    @pytest.mark.parametrize(
+        "estimand",
+        ["ATE", riesz.ATE, riesz.ate, None, [], (), {}, [riesz.ATE(), "ATT"], {"one": "ATE"}, {"one": [riesz.ATE()]}],
+        ids=repr,
+    )
     def test_type(self, estimand: Any) -> None:
-        words = ["estimand is ", "wanted an estimand such as riesz.ATE(), or a list of them"]
+        words = [
+            "estimand is ",
+            "wanted an estimand such as riesz.ATE(), a list of them, or a mapping from names to them",
+        ]
         refused(riesz.EstimandError, words, riesz.estimate, ATE, FRAME, estimand)
+
+    @pytest.mark.parametrize("name", [1, "", " ", None, ("a", "b")], ids=repr)
+    def test_names(self, name: Any) -> None:
+        words = [f"a mapping with the key {name!r}", "wanted names for the parameters"]
+        refused(riesz.EstimandError, words, riesz.estimate, ATE, FRAME, {name: riesz.ATE()})
 
     @pytest.mark.parametrize(
         ("estimands", "name"),
@@ -644,7 +656,7 @@ class TestEstimand:
         ],
     )
     def test_two_of_a_name(self, estimands: Any, name: str) -> None:
-        words = [f"Two estimands are called '{name}'", "Leave one out", "name='...'"]
+        words = [f"Two estimands are called '{name}'", "Leave one out", "a mapping from names to estimands"]
         refused(riesz.EstimandError, words, riesz.estimate, ATE, FRAME, estimands)
 
     def test_arms_and_a_number_at_once(self) -> None:

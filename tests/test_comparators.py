@@ -39,6 +39,17 @@ def batch_of(learner: Any, design: Design, rows: np.ndarray) -> tuple[Batch, Sca
     return feed.batch(torch.as_tensor(rows), torch.ones(rows.shape), scales), scales, feed
 
 
+@pytest.mark.parametrize("kind", [riesz.RieszNet, riesz.DragonNet, riesz.TARNet, riesz.NeuralEmbedding])
+def test_the_text_states_the_defaults(kind: Any) -> None:
+    made, text = kind(), " ".join(kind.__doc__.split())
+    stage = made.stages[0]
+    sizes = [f"of {made.width} units", *([f"layers of {made.head_width}"] if hasattr(made, "head_width") else [])]
+    course = [f"rate of {stage.learning_rate:g}", f"at most {stage.epochs} epochs", f"until {stage.patience} have"]
+    for piece in ["one network a training set", "two layers of", *sizes, *course]:
+        assert piece in text, piece
+    assert (made.networks, made.depth, getattr(made, "head_depth", 2)) == (1, 2, 2)
+
+
 @pytest.mark.parametrize("family", ["gaussian", "binomial"])
 @pytest.mark.parametrize("learner", [RIESZ, DRAGON, TAR], ids=name)
 def test_slopes_of_the_loss_are_its_derivatives(learner: Any, family: str) -> None:

@@ -345,6 +345,32 @@ def test_a_moment_that_tells_no_propensity(binary_frame: pd.DataFrame) -> None:
 # warnings
 
 
+def test_concerns_are_a_list_that_reads_well(binary_frame: pd.DataFrame) -> None:
+    fit = riesz.ate("y ~ treat(a) * x1", binary_frame.assign(y=binary_frame["y"].where(binary_frame.index != 7, 1e4)))
+    words = fit.warnings()
+    assert isinstance(words, list)
+    assert words
+    assert all(type(text) is str for text in words)
+    lines = repr(words).splitlines()
+    assert str(words) == repr(words)
+    assert max(map(len, lines)) <= 90
+    assert sum(line.startswith("- ") for line in lines) == len(words)
+    assert " ".join(line[2:] for line in lines) == " ".join(words)
+    html = concerns.Concerns(["a < b", "c"])._repr_html_()
+    assert "<li>a &lt; b</li><li>c</li>" in html
+
+
+def test_no_concerns_are_said_so(binary_frame: pd.DataFrame) -> None:
+    none = concerns.Concerns()
+    assert none == []
+    assert repr(none) == "Nothing to worry about was found."
+    assert "<li>" not in none._repr_html_()
+    alone = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=riesz.KernelEmbedding()).warnings()
+    assert alone == []
+    assert "Nothing was checked" in repr(alone)
+    assert "learns mu alone" in alone._repr_html_()
+
+
 @pytest.mark.parametrize("name", ["binary", "continuous", "arms", "clustered", "binary_outcome"])
 def test_a_clean_design_is_not_flagged(name: str) -> None:
     simulation = riesz.datasets.get(name)

@@ -240,7 +240,9 @@ class TestLearnersOfMuAlone:
         assert "No standard error" in text
         assert "learns mu alone" in text
         assert "anchor" not in text
-        assert not any(column.startswith((".rr", ".influence")) for column in result.augment())
+        augmented = result.augment()
+        assert not any(column.startswith((".rr", ".influence")) for column in augmented)
+        assert sum(column.startswith(".moment") for column in augmented) == len(result.params)
         for ask in (lambda: result.riesz_representer, lambda: result.influence, result.diagnostics):
             with pytest.raises(riesz.RieszError, match="no Riesz representer"):
                 ask()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -98,9 +99,22 @@ def test_tables(fit: riesz.Results) -> None:
     augmented = fit.augment()
     assert len(augmented) == fit.nobs
     np.testing.assert_array_equal(augmented[".influence_ATT"], fit.influence["ATT"])
+    for name, normalizer in {"ATE": np.ones(fit.nobs), "ATT": augmented["a"].astype(float)}.items():
+        score = augmented[f".moment_{name}"] + augmented[f".rr_{name}"] * augmented[".resid"]
+        by_hand = (score - fit.params[name] * normalizer) / normalizer.mean()
+        np.testing.assert_allclose(by_hand, fit.influence[name], atol=1e-12)
     assert fit.to_markdown().count("\n") == 3
     assert fit.details().shape == (5, 3)
     assert fit.diagnostics().index.tolist() == ["ATE", "ATT"]
+
+
+def test_anchor(fit: riesz.Results, tmp_path: Path) -> None:
+    assert fit.anchor.columns.tolist() == ["ATE", "ATT"]
+    assert fit.anchor.index.equals(fit.riesz_representer.index)
+    weighted = (fit.anchor * fit.riesz_representer).mean()
+    np.testing.assert_allclose(weighted, fit.diagnostics()["rr_anchor"])
+    fit.save(tmp_path / "fit.riesz")
+    pd.testing.assert_frame_equal(riesz.load(tmp_path / "fit.riesz").anchor, fit.anchor)
 
 
 def test_summary_says_what_was_asked(single: riesz.Results) -> None:

@@ -72,6 +72,41 @@ def test_penalty_minimises_the_leave_one_out_loss(
     assert 0 < outcome.argmin() < len(ridge.GRID) - 1  # the test means something
 
 
+@pytest.mark.parametrize("small", [1, 10**6], ids=["as a correction", "as it stands"])
+def test_both_ways_to_leave_clusters_out_are_refits(
+    binary_frame: pd.DataFrame, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clusters of one to seven rows, with weights: both ways give the losses of refitting without each."""
+    monkeypatch.setattr(ridge, "_SMALL", small)
+    data = binary_frame.iloc[:84].assign(family=np.repeat(np.arange(21), np.tile(np.arange(1, 8), 3)))
+    formula = "y ~ treat(a) * (x1 + x2) + bs(x2, df=6) + g"
+    design = make(data, formula, riesz.ATE(), weights="w", cluster="family")
+    share = design.weights / design.weights.sum()
+    z, m = standardised(design, share)
+    basis = ridge.make_basis(design, design.weights, design.y[None])
+    b, h = basis.projections[:, 0], ridge.moments(design, basis)[0]
+    for lam in (1e-3, 0.1):
+        outcome = representer = 0.0
+        for family in range(21):
+            out = data["family"].to_numpy() == family
+            left = share * ~out
+            theta, rho = solve(z, z.T @ (left * design.y), left, lam), solve(z, left @ m, left, lam)
+            outcome += share[out] @ (design.y[out] - z[out] @ theta) ** 2
+            representer += share[out] @ ((z[out] @ rho) ** 2 - 2 * m[out] @ rho)
+        grid = np.array([lam])
+        assert ridge.choose_outcome_penalty(design, basis, design.y, b, grid)[1] == pytest.approx(outcome, rel=1e-9)
+        assert ridge.choose_riesz_penalty(design, basis, 0, h, grid)[1] == pytest.approx(representer, rel=1e-9)
+
+
+def test_a_direction_that_one_cluster_alone_shows_rules_no_penalty_out(binary_frame: pd.DataFrame) -> None:
+    data = binary_frame.iloc[:100].assign(family=np.arange(100) // 2, own=lambda d: (d["family"] == 3).astype(float))
+    design = make(data, "y ~ treat(a) * (x1 + x2) + bs(x2, df=6) + g + own", riesz.ATE(), cluster="family")
+    basis = ridge.make_basis(design, design.weights, design.y[None])
+    chosen, loss = ridge.choose_outcome_penalty(design, basis, design.y, basis.projections[:, 0], ridge.GRID)
+    assert chosen > 0
+    assert np.isfinite(loss)
+
+
 def test_constrained_is_proportional_to_riesz_at_every_penalty(binary_frame: pd.DataFrame) -> None:
     design = make(binary_frame, "y ~ treat(a) * x1 + bs(x2, df=5) + g", riesz.ATT())
     for lam in (0.0, 0.01, 1.0):

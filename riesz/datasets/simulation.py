@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riesz.caller import warn
 from riesz.datasets.assignment import Assignment
 from riesz.datasets.covariates import Covariate
 from riesz.datasets.grid import Grid, product_grid
@@ -164,12 +165,10 @@ class Simulation:
         coarser, _ = self._expectation(estimand, self._coarser_grid)
         doubt = float(np.max(np.abs(psi - coarser) / np.maximum(size, 1e-300)))
         if doubt > INEXACT:
-            warnings.warn(
+            warn(
                 f"The truth of {self.name} for this estimand is good to a relative {doubt:.1g} or so: the moment jumps or "
                 "bends between the points of the quadrature. Let policies switch at 0 (log_income at 10.5, age at 50), or "
-                "average over a large draw instead.",
-                RieszWarning,
-                stacklevel=2,
+                "average over a large draw instead."
             )
         return psi
 

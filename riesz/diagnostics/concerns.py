@@ -6,7 +6,9 @@ sampling noise could pass are set so that a clean design is rarely flagged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -27,6 +29,41 @@ IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by
 FOLDS_P = 1e-3  # p-value of the same estimate in all folds
 REPEATS_SPREAD = 0.5  # standard deviation over repeats, in standard errors
 CLUSTERS = 20  # fewer are too few for normal intervals
+
+_WIDTH = 90
+
+
+class Concerns(list[str]):
+    """Texts, one a concern: a list of str that is wrapped when printed and short HTML in notebooks.
+
+    Parameters
+    ----------
+    texts : iterable of str
+    nothing : str
+        What is said when there are none.
+
+    Examples
+    --------
+    >>> from riesz.diagnostics.concerns import Concerns
+    >>> Concerns(["Only 3 clusters: normal intervals are then too short."])
+    - Only 3 clusters: normal intervals are then too short.
+    >>> Concerns([])
+    Nothing to worry about was found.
+    """
+
+    def __init__(self, texts: Iterable[str] = (), nothing: str = "Nothing to worry about was found.") -> None:
+        super().__init__(texts)
+        self._nothing = nothing
+
+    def __repr__(self) -> str:
+        lines = [textwrap.fill(text, _WIDTH, initial_indent="- ", subsequent_indent="  ") for text in self]
+        return "\n".join(lines) or self._nothing
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{escape(text)}</li>" for text in self)
+        style = "max-width:56em;margin:0"
+        inside = f'<ul style="{style}">{items}</ul>' if items else f'<div style="{style}">{escape(self._nothing)}</div>'
+        return f'<div class="riesz-warnings">{inside}</div>'
 
 
 def about_representer(health: pd.DataFrame, rows: float) -> list[str]:

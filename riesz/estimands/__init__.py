@@ -4,6 +4,7 @@ from riesz.estimands.base import Component, Estimand, Sample
 from riesz.estimands.contrasts import APE, ATC, ATE, ATT
 from riesz.estimands.custom import CustomMoment
 from riesz.estimands.derivatives import ADE, IPE
+from riesz.estimands.naming import Named
 from riesz.estimands.shifts import Mean, Shift
 
 #: Verb to estimand; tests and the formula verbs loop over it.
@@ -30,6 +31,7 @@ __all__ = [
     "CustomMoment",
     "Estimand",
     "Mean",
+    "Named",
     "Sample",
     "Shift",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from riesz.errors import EstimandError, RieszWarning, listing
+from riesz.caller import warn
+from riesz.errors import EstimandError, listing
 from riesz.estimands.base import Component, Estimand, Sample, ones, show
 from riesz.estimands.linear_form import Array
 from riesz.estimands.treatment import MOST_NUMERIC_ARMS, Treatment, Wanted
@@ -185,10 +185,8 @@ def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None
     before = float(np.mean(observed == values[top]))
     after = counts[top] / len(moved)
     if counts[top] >= 10 and after > 0.05 and after > 2 * before:
-        warnings.warn(
+        warn(
             f"The policy piles {after:.0%} of the rows onto {treatment.name}={values[top]:g} ({before:.1%} are there in the "
             "data). At such an atom a continuous treatment has no Riesz representer, and the estimate leans on the "
-            "formula alone. A policy that shifts the treatment instead of capping it avoids this.",
-            RieszWarning,
-            stacklevel=2,
+            "formula alone. A policy that shifts the treatment instead of capping it avoids this."
         )

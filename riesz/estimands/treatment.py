@@ -7,7 +7,6 @@ estimands use to write counterfactual frames (``treatment.set(data, level)``) an
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.errors import EstimandError, RieszWarning, listing
+from riesz.caller import warn
+from riesz.errors import EstimandError, listing
 from riesz.estimands.linear_form import Array
 
 Wanted = Literal["arms", "number", "any"]
@@ -188,10 +188,8 @@ def _check_number(column: pd.Series, categorical: bool, distinct: list[Any], who
         )
     share = column.value_counts(normalize=True).iloc[:5]
     if share.sum() > 0.5:
-        warnings.warn(
+        warn(
             f"Treatment `{name}` is heavily tied: its {len(share)} commonest values carry {share.sum():.0%} of the rows, "
             f"so its density is lumpy and the estimand of `{who}` leans on the formula's smoothness. Consider "
-            "`riesz.ate` on grouped values.",
-            RieszWarning,
-            stacklevel=2,
+            "`riesz.ate` on grouped values."
         )

@@ -23,13 +23,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from riesz.design import Design
+from riesz.design import BLOCK, Design
 from riesz.moment import Array, Evaluation, Rows
 
 Own = slice | npt.NDArray[np.intp]
 
 _MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
 _MOST_CLUSTERS = 200  # the same for clusters, which cost more
+_SMALL = 4  # a cluster is small when there are this many directions for each of its rows
+_ALONE = 1e-8  # a row or cluster with less room than this is the only one that shows a direction
 _DOUBTFUL = 1e-9  # directions with a smaller share of the largest eigenvalue are looked at twice
 _NULL = 1e-18  # and are collinear when their mean square, of standardised columns, is smaller than this
 GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e2, 17)])  # penalties tried, per row and for standardised columns
@@ -265,7 +267,7 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
     for own, _, _, q in _left_out(design, basis.transform):
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
-        alone = room < 1e-8  # a direction that this row alone shows: without it there is nothing to predict from
+        alone = room < _ALONE  # a direction that this row alone shows: without it there is nothing to predict from
         error = (response[own, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
         loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
     return _smallest(grid, loss)
@@ -289,7 +291,7 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
         cross = share * ((q * m) @ shrink)
-        alone = room < 1e-8
+        alone = room < _ALONE
         alpha = (q @ rho - cross) / np.where(alone, 1.0, room)
         moment = m @ rho - share * (m**2 @ shrink) + cross * alpha
         loss += (share * np.where(alone, np.inf, alpha**2 - 2 * moment)).sum(axis=0)
@@ -299,31 +301,70 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
 def _choose_by_groups(
     design: Design, basis: Basis, response: Array | None, b: Array, component: int | None, grid: Array
 ) -> tuple[float, float]:
-    """Leave one cluster out: solve {diag(1 + lambda d) - C_g} theta = b - b_g for each cluster g and penalty.
+    """Leave one cluster out: {diag(1 + lambda d) - C_g} theta = b - b_g for each cluster g and penalty.
 
-    With more than two hundred clusters an evenly spaced part of them is left out in turn.
+    With more than two hundred clusters an evenly spaced part of them is left out in turn. Small ones are a small-rank correction,
+    made for all of one size at once.
     """
     assert design.groups is not None
     order = np.argsort(design.groups, kind="stable")
     clusters = np.split(order, np.flatnonzero(np.diff(design.groups[order])) + 1)
+    clusters = clusters[:: -(-len(clusters) // _MOST_CLUSTERS)]
+    shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
-    diagonal = np.eye(basis.rank) * (1.0 + np.multiply.outer(grid, basis.penalty))[:, None, :]
-    for members in clusters[:: -(-len(clusters) // _MOST_CLUSTERS)]:
-        rows: npt.NDArray[np.intp] = members if isinstance(design.rows, slice) else design.rows[members]
-        z, share = design.base.z[rows], basis.shares[members]
-        q = z @ basis.transform
-        if component is None:
-            assert response is not None
-            m = q * response[members, None]
-        else:
-            m = _moment_rows(design, basis, members, rows, z, component) @ basis.transform
-        theta = _solve(diagonal - q.T @ (share[:, None] * q), b - share @ m)
-        fitted = q @ theta.T
-        if response is not None:
-            loss += share @ (response[members, None] - fitted) ** 2
-        else:
-            loss += share @ (fitted**2 - 2 * (m @ theta.T))
+    for size in sorted({len(members) for members in clusters}):
+        alike = np.stack([members for members in clusters if len(members) == size])
+        small = _SMALL * size <= basis.rank
+        most = max(BLOCK // (len(grid) * size * basis.rank), 1) if small else 1
+        for first in range(0, len(alike), most):
+            own = alike[first : first + most].ravel()
+            rows: npt.NDArray[np.intp] = own if isinstance(design.rows, slice) else design.rows[own]
+            z, share = design.base.z[rows], basis.shares[own]
+            q = z @ basis.transform
+            if component is None:
+                assert response is not None
+                y, m = response[own], q * response[own, None]
+            else:
+                y, m = None, _moment_rows(design, basis, own, rows, z, component) @ basis.transform
+            loss += (_without_small if small else _without_large)(q, m, y, share, size, b, shrink)
     return _smallest(grid, loss)
+
+
+def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
+    r"""The losses of clusters of one size, each left out, summed for every penalty, shape (L,).
+
+    With S = diag(1 / (1 + lambda d)), R the cluster's rows of :math:`\sqrt\omega q` and H = R S R', the Woodbury identity gives
+    :math:`R \theta = (I - H)^{-1} R S (b - b_g)` and :math:`b_g'\theta = b_g' S (b - b_g) + (R S b_g)' R \theta`; for an outcome
+    the errors are :math:`(I - H)^{-1}` times the residuals.
+    """
+    root = np.sqrt(share).reshape(-1, size)
+    r = root[..., None] * q.reshape(*root.shape, -1)
+    shrunk = r * shrink.T[:, None, None, :]  # R S, shape (L, clusters, size, k)
+    values, vectors = np.linalg.eigh(shrunk @ r.swapaxes(1, 2))
+    room = 1.0 - values
+    alone = room.min(axis=2) < _ALONE
+
+    def freed(x: Array) -> Array:
+        turned = (vectors.swapaxes(2, 3) @ x[..., None])[..., 0] / np.where(alone[..., None], 1.0, room)
+        return np.asarray((vectors @ turned[..., None])[..., 0])
+
+    if y is not None:
+        losses = (freed(root * y.reshape(-1, size) - shrunk @ b) ** 2).sum(axis=2)
+    else:
+        own = (root[..., None] ** 2 * m.reshape(r.shape)).sum(axis=1)  # b_g
+        back = (shrunk @ own[..., None])[..., 0]
+        fitted = freed(shrunk @ b - back)
+        losses = (fitted**2 - 2 * back * fitted).sum(axis=2) - 2 * ((own * (b - own)) @ shrink).T
+    return np.asarray(np.where(alone, np.inf, losses).sum(axis=1))
+
+
+def _without_large(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
+    """The same for one cluster with about as many rows as there are directions, or more: solve as it stands."""
+    left = np.repeat(-(q.T @ (share[:, None] * q))[None], shrink.shape[1], axis=0)
+    np.einsum("lkk->lk", left)[...] += 1.0 / shrink.T
+    theta = _solve(left, b - share @ m)
+    fitted = q @ theta.T
+    return np.asarray(share @ (fitted**2 - 2 * (m @ theta.T) if y is None else (y[:, None] - fitted) ** 2))
 
 
 def _solve(left: Array, right: Array) -> Array:

@@ -113,6 +113,20 @@ class Core(Parameters):
         self._need_rr()
         return pd.DataFrame(self.predictions.rr.observed.T, index=self._index, columns=self._names)
 
+    @property
+    def anchor(self) -> pd.DataFrame:
+        """The anchor at each row, a column for each parameter: the known function that the Riesz representer was learned from.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
+        >>> bool((fit.anchor["ATE"] == data["a"]).all())
+        True
+        """
+        return pd.DataFrame(self._design.base.anchor.observed.T, index=self._index, columns=self._names)
+
     @cached_property
     def influence(self) -> pd.DataFrame:
         """Influence function of each row (n x k), averaged over repeats.

@@ -212,20 +212,35 @@ class Diagnoses(Core):
             )
         return found
 
-    def warnings(self) -> list[str]:
+    def warnings(self) -> concerns.Concerns:
         """What a careful reader would worry about, in plain words; empty when nothing is off.
 
         The thresholds are in ``riesz.diagnostics.concerns``.
+
+        Returns
+        -------
+        Concerns
+            A list of str, which prints with a bullet for each.
 
         Examples
         --------
         >>> import riesz
         >>> simulation = riesz.datasets.get("binary")
-        >>> riesz.ate(simulation.formula, simulation.draw(1000, seed=1).data, learner="linear").warnings()
-        []
+        >>> fit = riesz.ate(simulation.formula, simulation.draw(1000, seed=1).data, learner="linear")
+        >>> fit.warnings()
+        Nothing to worry about was found.
+        >>> len(fit.warnings())
+        0
         """
         if not self.model.learner.learns_rr:
-            return []
+            return concerns.Concerns(
+                [], f"Nothing was checked: {self._learner} learns mu alone, so there is no rr to judge."
+            )
+        return concerns.Concerns(self._concerns())
+
+    # below: how it is put together
+
+    def _concerns(self) -> list[str]:
         return [
             *concerns.about_representer(self._health, float(self.model.weights.frequency.sum())),
             *self._overlap_concerns(),
@@ -234,8 +249,6 @@ class Diagnoses(Core):
             *concerns.about_stability(self.stability(), self.bse),
             *concerns.about_clusters(self._clusters.codes),
         ]
-
-    # below: how it is put together
 
     @property
     def _codes(self) -> Codes | None:

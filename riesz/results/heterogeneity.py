@@ -6,7 +6,6 @@ Chernozhukov 2021): b are indicators of groups, or functions of covariates.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from riesz.caller import warn
 from riesz.columns import Columns
-from riesz.errors import DataError, RieszWarning, listing
+from riesz.errors import DataError, listing
 from riesz.estimators import ESTIMATORS
 from riesz.formula import parse_projection, term_columns
 from riesz.frame import Groups
@@ -162,11 +162,7 @@ class Heterogeneity(Core):
                 f"{name} cannot be estimated in any group of `{groups.name}`: each has fewer than two units."
             )
         if lost:
-            warnings.warn(
-                f"{name} is left out in {listing(lost)} of `{groups.name}`: fewer than two units there count for it.",
-                RieszWarning,
-                stacklevel=3,
-            )
+            warn(f"{name} is left out in {listing(lost)} of `{groups.name}`: fewer than two units there count for it.")
         return [level for level, count in enumerate(counts) if count >= 2]
 
     def _regressors(

@@ -87,18 +87,32 @@ class Tables(Diagnoses):
         )
 
     def augment(self) -> pd.DataFrame:
-        """The rows used, with fitted value, residual, fold, Riesz representer and influence (if learned) beside them.
+        """The rows used, with what the fit says of each beside them, out of fold and averaged over repeats.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The data, then ``.fitted``, ``.resid``, ``.fold`` (of the first repeat), and for each parameter ``.moment_ATE``, which
+            is m(mu), ``.rr_ATE`` and ``.influence_ATE``; the last two where the learner learns rr.
 
         Examples
         --------
+        The scores of a fit are m(mu) + rr (y - mu), and the one-step estimate of an effect on all is their mean:
+
         >>> import riesz
-        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> fit.augment().columns.tolist()
-        ['y', 'a', 'x1', 'x2', '.fitted', '.resid', '.fold', '.rr_ATE', '.influence_ATE']
+        >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
+        >>> rows = fit.augment()
+        >>> score = rows[".moment_ATE"] + rows[".rr_ATE"] * rows[".resid"]
+        >>> bool(abs(score.mean() - fit.params["ATE"]) < 1e-12)
+        True
         """
         data = self.model.blueprint.data.set_axis(self._index, axis=0)
-        data = data.assign(**{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]})
+        moment = self._design.base.moment.apply(self.predictions.mu)
+        data = data.assign(
+            **{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]},
+            **{f".moment_{name}": own for name, own in zip(self._names, moment, strict=True)},
+        )
         if not self.model.learner.learns_rr:
             return data
         return data.assign(

@@ -35,6 +35,7 @@ TYPES = {
     "IPE": "riesz.estimands.derivatives",
     "Mean": "riesz.estimands.shifts",
     "Shift": "riesz.estimands.shifts",
+    "Named": "riesz.estimands.naming",
     "Linear": "riesz.learners.linear",
     "LinearFit": "riesz.learners.linear",
     "KernelEmbedding": "riesz.learners.kernel",

@@ -36,8 +36,9 @@ class TARNet(NetworkLearner):
 
     Notes
     -----
-    This is the network without the penalty on the distance between the arms' representations that the same article proposes. The
-    sizes and the learning rate are those of MADNet's defaults; nothing was tuned.
+    This is the network without the penalty on the distance between the arms' representations that the same article proposes.
+    By default one network a training set, with a body of two layers of 128 units and outcome heads of two layers of 64; a learning
+    rate of 0.001 for at most 300 epochs, until 30 have brought no better validation loss. Nothing was tuned.
 
     References
     ----------
