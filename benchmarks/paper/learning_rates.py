@@ -84,6 +84,7 @@ def draw(courses: pd.DataFrame, path: str) -> None:
         axes[0, column].set_title(f"learning rate {rate:g}", fontsize=10)
         for ax in axes[:, column]:
             ax.set_yscale("symlog", linthresh=0.5)
+            ax.set_yticks([-1, 0, 1, 10, 100])
         axes[1, column].set_xlabel("epoch")
     axes[0, 0].legend(frameon=False)
     figure.savefig(path, dpi=150)
