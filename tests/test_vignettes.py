@@ -40,11 +40,15 @@ def execute(path: Path, patience: float = PATIENCE) -> subprocess.CompletedProce
     )
 
 
+def cpu_seconds(said: str) -> float:
+    return float(re.search(r"([\d.]+) s of CPU time", said)[1])
+
+
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_chapter_runs_in_fast_mode(path: Path) -> None:
     done = execute(path)
     assert done.returncode == 0, done.stderr
-    seconds = float(re.search(r"([\d.]+) s of CPU time", done.stdout)[1])
+    seconds = cpu_seconds(done.stdout)
     assert seconds <= BUDGET, f"{path.name} took {seconds:.1f} s of CPU time in fast mode; {BUDGET:.0f} s is the most"
 
 
@@ -85,6 +89,13 @@ def test_hanging_cell_is_named_by_chapter_and_line(tmp_path: Path) -> None:
     done = execute(write(tmp_path, "```{code-cell} ipython3\nimport time\ntime.sleep(60)\n```\n"), patience=1.0)
     assert done.returncode == 1
     assert re.search(r"Timeout.*99-trial\.md.*line 3", done.stderr, flags=re.DOTALL)
+
+
+def test_time_is_that_of_the_cells(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = "```{code-cell} ipython3\nimport time\nstart = time.process_time()\n"
+    path = write(tmp_path, text + "while time.process_time() < start + 0.5:\n    pass\n```\n")
+    assert cells.main([str(path)]) == 0
+    assert 0.4 < cpu_seconds(capfd.readouterr().out) < 2
 
 
 def test_warning_of_another_package_fails_the_chapter(tmp_path: Path) -> None:

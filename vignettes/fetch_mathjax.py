@@ -44,7 +44,7 @@ def fetch(folder: Path) -> None:
 
 def _pack(package: str, scratch: Path) -> Path:
     done = subprocess.run(
-        ["npm", "pack", "--silent", package], cwd=scratch, capture_output=True, text=True, check=False
+        ["npm", "pack", "--loglevel=error", package], cwd=scratch, capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"npm could not fetch {package}; the site needs the network for this once.\n{done.stderr}")
