@@ -29,6 +29,7 @@ from riesz.learners.neural.networks import (
 )
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
 from riesz.learners.neural.scaling import Inputs, make_scale
+from riesz.learners.neural.stations import make_stations
 from riesz.learners.neural.training import Keep, Member, Schedule, Stage
 
 
@@ -216,7 +217,8 @@ class MADNet(Learner):
         ]
         objective, finished = self._objective(bases[0]), Countdown(watch, self.networks)
         trained = train_members(feed, members, shape, objective, self._schedule(), self.stack, finished)
-        splines = {} if self.companion is None else {id(base): make_expansions(base, expand=True) for base in bases}
+        beside = [] if self.companion is None else bases
+        stations = {id(base): make_stations(base, make_expansions(base, expand=True)) for base in beside}
         made: list[Fit] = []
         for number, design in enumerate(designs):
             own_numbers = range(number * self.networks, (number + 1) * self.networks)
@@ -227,9 +229,9 @@ class MADNet(Learner):
             if self.companion is None:
                 made.append(ensemble)
                 continue
-            closed = make_closed_form(design, splines[id(design.base)])
-            start = feed.offsets[id(design.base)]
-            made.append(blend(ensemble, closed, design, [members[n].valid - start for n in own_numbers]))
+            points = stations[id(design.base)]
+            parts = [members[n].valid - feed.offsets[id(design.base)] for n in own_numbers]
+            made.append(blend(ensemble, make_closed_form(design, points), points, design, parts))
         return made
 
     def _shape(self, feed: Feed) -> Shape:
