@@ -144,16 +144,19 @@ class Moment:
         out = np.zeros_like(z)
         level = np.zeros(len(z))
         for k, (weight, point) in enumerate(zip(self.weights[component][:, rows], self.points, strict=True)):
+            if not weight.any():  # a reading of other components
+                continue
+            columns = _span(point.columns)
             # m reads (v z)' = v' z + v z' at a derivative reading, v z at the others
             value = weight if tilt is None else weight * tilt.values[k]
             if point.tangents is not None:
-                out[:, point.columns] += value[:, None] * point.tangents[rows]
+                out[:, columns] += value[:, None] * point.tangents[rows]
                 if tilt is None:
                     continue
                 value = weight * tilt.slopes[k]
             level += value
             if point.columns.size:
-                out[:, point.columns] += value[:, None] * (point.values[rows] - z[:, point.columns])
+                out[:, columns] += value[:, None] * (point.values[rows] - z[:, columns])
         if level.any():
             out += level[:, None] * z
         return out
@@ -177,7 +180,14 @@ class Moment:
         slopes = np.zeros_like(values)
         for k, point in enumerate(self.points):
             own = theta[point.columns]
-            values[:, k] = (observed + (point.values[rows] - z[:, point.columns]) @ own).T
+            values[:, k] = (observed + (point.values[rows] - z[:, _span(point.columns)]) @ own).T
             if point.tangents is not None:
                 slopes[:, k] = (point.tangents[rows] @ own).T
         return Evaluation(observed.T, values, slopes)
+
+
+def _span(columns: npt.NDArray[np.intp]) -> Rows:
+    """The same columns as a slice, which copies nothing, when they stand side by side."""
+    if columns.size and (np.diff(columns) == 1).all():
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+    return columns

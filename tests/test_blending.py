@@ -16,6 +16,7 @@ from riesz.learners.neural.blending import Blended, blend
 from riesz.learners.neural.closed import ClosedForm, make_closed_form, refit
 from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble
+from riesz.learners.neural.stations import make_stations
 from riesz.moment import Evaluation
 from riesz.predictions import Predictions
 
@@ -27,8 +28,9 @@ def design_of(formula: str, data: pd.DataFrame, *estimands: riesz.estimands.Esti
 
 
 def closed_form(design: Design) -> tuple[ClosedForm, Evaluation, Evaluation]:
-    made = make_closed_form(design, make_expansions(design.base, expand=True))
-    return made, *made.evaluate(design.base, np.arange(len(design)))
+    stations = make_stations(design.base, make_expansions(design.base, expand=True))
+    made = make_closed_form(design, stations)
+    return made, *made.evaluate(stations, design.base, np.arange(len(design)))
 
 
 @pytest.mark.parametrize("name", ["binary", "continuous", "arms"])
@@ -68,7 +70,7 @@ def test_slopes_of_the_closed_form_are_derivatives_of_its_values(continuous_fram
     for sign in (1, -1):
         moved = continuous_frame.assign(d=continuous_frame["d"] + sign * step)
         base = design_of("y ~ treat(d) + x1 + x2", moved, riesz.ADE()).base
-        found.append(made.evaluate(base, np.arange(len(moved))))
+        found.append(made.evaluate(made.stations(base), base, np.arange(len(moved))))
     for at, own in enumerate((mu, rr)):
         difference = (found[0][at].observed - found[1][at].observed) / (2 * step)
         np.testing.assert_allclose(own.slopes[..., 0, :], difference, rtol=1e-4, atol=1e-5)
@@ -77,7 +79,8 @@ def test_slopes_of_the_closed_form_are_derivatives_of_its_values(continuous_fram
 def test_refitting_on_the_same_rows_changes_nothing(binary_frame: pd.DataFrame) -> None:
     design = design_of("y ~ treat(a) + x1 + x2", binary_frame, riesz.ATE(), riesz.ATT())
     made, mu, rr = closed_form(design)
-    again = refit(made, design).evaluate(design.base, np.arange(len(design)))
+    stations = made.stations(design.base)
+    again = refit(made, design, stations).evaluate(stations, design.base, np.arange(len(design)))
     np.testing.assert_allclose(again[0].observed, mu.observed)
     np.testing.assert_allclose(again[1].values, rr.values)
 
@@ -104,7 +107,8 @@ def test_arms_may_have_regressions_of_their_own() -> None:
             assert np.mean((mu.observed[a == 0] - own["y"]) ** 2) < 0.01 * own["y"].var()
     readings = mu.values[0 if np.allclose(mu.values[0][a == 1], mu.observed[a == 1]) else 1]
     np.testing.assert_allclose(readings[a == 1], mu.observed[a == 1])
-    again = refit(made, design).evaluate(design.base, np.arange(600))[0]
+    stations = made.stations(design.base)
+    again = refit(made, design, stations).evaluate(stations, design.base, np.arange(600))[0]
     np.testing.assert_allclose(again.values, mu.values)
 
 
@@ -147,7 +151,7 @@ def test_weights_follow_what_predicts_unseen_rows(good: bool) -> None:
         rr = rr.map(lambda values: values + 20 * noise)
     parts = np.array_split(np.random.default_rng(2).permutation(2000), 4)
     told = Ensemble(tuple(Told(Predictions(mu, rr, scale_free=True)) for _ in parts))  # type: ignore[arg-type]
-    found = blend(told, closed, design, parts).blend
+    found = blend(told, closed, closed.stations(design.base), design, parts).blend
     weights = np.array([found.mu, found.rr[0]])
     assert (weights < 0.35).all() if good else (weights > 0.95).all()
 
@@ -160,6 +164,7 @@ def test_networks_are_judged_as_the_average_they_are() -> None:
     data = draw.data.assign(y=draw.mu + 0.1 * generator.standard_normal(4000))
     design = design_of("y ~ treat(a) + .", data, riesz.ATE())
     closed, mu, rr = closed_form(design)
+    stations = closed.stations(design.base)
     parts = np.array_split(generator.permutation(4000), 5)
     error = np.mean((mu.observed - draw.mu) ** 2)
     noisy = [
@@ -168,7 +173,7 @@ def test_networks_are_judged_as_the_average_they_are() -> None:
 
     def weight(networks: list[Evaluation]) -> float:
         told = tuple(Told(Predictions(one, rr, scale_free=True)) for one in networks)
-        return blend(Ensemble(told), closed, design, parts).blend.mu  # type: ignore[arg-type]
+        return blend(Ensemble(told), closed, stations, design, parts).blend.mu  # type: ignore[arg-type]
 
     assert 0.3 < weight(noisy) < 0.7
     assert weight(noisy[:1] * 5) > 0.75
@@ -180,7 +185,8 @@ def test_a_blend_stands_between_its_parts(binary_frame: pd.DataFrame) -> None:
     for one in fit._crossfit.fits:
         assert isinstance(one, Blended)
         networks, whole = one.networks.predict(design).mu.observed, one.predict(design).mu.observed
-        closed, _ = one.blend.closed.evaluate(design.base, np.arange(len(design)))
+        stations = one.blend.closed.stations(design.base)
+        closed, _ = one.blend.closed.evaluate(stations, design.base, np.arange(len(design)))
         expected = one.blend.mu * closed.observed + (1 - one.blend.mu) * networks
         np.testing.assert_allclose(whole, expected)
     shares = fit.details().filter(like="closed_form")

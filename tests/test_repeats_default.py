@@ -41,3 +41,26 @@ def test_the_anchor_of_a_slope_does_not_depend_on_the_origin(continuous_frame: p
         readings = [fit.diagnostics()["rr_anchor"].iloc[0] for fit in fits]
         assert readings[0] == pytest.approx(readings[1], rel=0.02)
         assert fits[0].params.iloc[0] == pytest.approx(fits[1].params.iloc[0], rel=0.02, abs=0.02)
+
+
+def test_the_text_states_the_defaults() -> None:
+    made, text = riesz.MADNet(), " ".join(str(riesz.MADNet.__doc__).split())
+    assert (made.networks, made.repeats, made.validation) == (2, 3, 0.2)
+    assert "Two small networks are trained on each training set, each keeping another fifth" in text
+    assert "Cross-fitting is repeated three times" in text
+
+
+@pytest.mark.parametrize(
+    ("learner", "words"),
+    [
+        (riesz.MADNet(), "MADNet with splines"),
+        (riesz.MADNet.paper(), "MADNet"),
+        (
+            riesz.MADNet(architecture="fully_connected", constraint="exact"),
+            "MADNet with splines (fully connected, exact)",
+        ),
+    ],
+)
+def test_a_summary_of_the_default_fits_a_terminal(learner: riesz.MADNet, words: str) -> None:
+    """What is usual goes without saying: the whole name of a learner widens every table it is in."""
+    assert learner.describe("gaussian") == words

@@ -78,8 +78,11 @@ def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Rows, Arr
         yield own, rows, z, z @ transform
 
 
-def _left_out(design: Design, transform: Array) -> Iterator[tuple[npt.NDArray[np.intp], Rows, Array, Array]]:
+def _left_out(design: Design, transform: Array) -> Iterator[tuple[Own, Rows, Array, Array]]:
     """Blocks of the rows that are left out in turn."""
+    if len(design) <= _MOST_LEFT_OUT:
+        yield from _blocks(design, transform)
+        return
     chosen = np.arange(0, len(design), -(-len(design) // _MOST_LEFT_OUT))
     rows = chosen if isinstance(design.rows, slice) else design.rows[chosen]
     for own, base, z, q in _blocks(design.take(rows), transform):

@@ -25,6 +25,7 @@ from riesz.learners.base import Fit
 from riesz.learners.linear import probability
 from riesz.learners.neural.closed import ClosedForm, Rows, refit
 from riesz.learners.neural.fit import Ensemble
+from riesz.learners.neural.stations import Stations
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, join
 
@@ -59,7 +60,8 @@ class Blended(Fit):
     blend: Blend
 
     def predict(self, design: Design) -> Predictions:
-        one, two, blend = _closed(self.blend.closed, design), self.networks.predict(design), self.blend
+        stations = self.blend.closed.stations(design.base)
+        one, two, blend = _closed(self.blend.closed, stations, design), self.networks.predict(design), self.blend
         weights = blend.rr * blend.scales[0], (1.0 - blend.rr) * blend.scales[1]
         mu = _sum(one.mu, np.array(blend.mu), two.mu, np.array(1.0 - blend.mu))
         return Predictions(mu, _sum(one.rr, weights[0], two.rr, weights[1]), scale_free=True)
@@ -72,7 +74,7 @@ class Blended(Fit):
         return self.networks.history()
 
 
-def blend(networks: Ensemble, closed: ClosedForm, design: Design, parts: Sequence[Rows]) -> Blended:
+def blend(networks: Ensemble, closed: ClosedForm, stations: Stations, design: Design, parts: Sequence[Rows]) -> Blended:
     """Weigh networks against a closed form on rows that neither has seen.
 
     Parameters
@@ -80,6 +82,8 @@ def blend(networks: Ensemble, closed: ClosedForm, design: Design, parts: Sequenc
     networks : Ensemble
     closed : ClosedForm
         Of the whole design.
+    stations : Stations
+        Of the design's base, with the closed form's inputs.
     design : Design
         What they were fitted on.
     parts : sequence of ndarray of int
@@ -89,9 +93,8 @@ def blend(networks: Ensemble, closed: ClosedForm, design: Design, parts: Sequenc
     seen = np.concatenate(parts)
     place = np.split(np.arange(len(seen)), np.cumsum([len(part) for part in parts])[:-1])
     held = design.take(seen)
-    a = join(
-        [_closed(refit(closed, design.take(np.setdiff1d(rows, part))), design.take(part)) for part in parts], place
-    )
+    others = [refit(closed, design.take(np.setdiff1d(rows, part)), stations) for part in parts]
+    a = join([_closed(one, stations, design.take(part)) for one, part in zip(others, parts, strict=True)], place)
     each = [network.predict(held) for network in networks.fits]
     b = join([_at(one, own) for one, own in zip(each, place, strict=True)], place)
     moment = held.base.moment
@@ -124,9 +127,9 @@ def _at(predictions: Predictions, own: Rows) -> Predictions:
     return Predictions(predictions.mu.map(take), predictions.rr.map(take), predictions.scale_free)
 
 
-def _closed(closed: ClosedForm, design: Design) -> Predictions:
+def _closed(closed: ClosedForm, stations: Stations, design: Design) -> Predictions:
     rows = np.arange(len(design.base.y))[design.rows]
-    mu, rr = closed.evaluate(design.base, rows)
+    mu, rr = closed.evaluate(stations, design.base, rows)
     return Predictions(probability(mu) if design.base.family == "binomial" else mu, rr, scale_free=True)
 
 

@@ -89,11 +89,16 @@ class ClosedForm:
     mu: Solution
     rr: tuple[Solution, ...]
 
-    def evaluate(self, base: Base, rows: Rows) -> tuple[Evaluation, Evaluation]:
-        """Mu (or its logit), shape (n,), and r, shape (K, n), at some rows and their readings."""
-        stations, targets = make_stations(base, self.expansions), (self.mu, *self.rr)
+    def stations(self, base: Base) -> Stations:
+        """The points of every row of a base, with this form's inputs."""
+        return make_stations(base, self.expansions)
+
+    def evaluate(self, stations: Stations, base: Base, rows: Rows) -> tuple[Evaluation, Evaluation]:
+        """Mu (or its logit), shape (n,), and r, shape (K, n), at some rows of a base and their readings, given its stations."""
+        targets = (self.mu, *self.rr)
         shape = len(targets), len(stations.of_reading), len(rows)
-        whole = Evaluation(np.empty((len(targets), len(rows))), np.empty(shape), np.empty(shape))
+        whole = Evaluation(np.empty((len(targets), len(rows))), np.empty(shape), np.zeros(shape))
+        derivative = base.moment.is_derivative.any()
         for features in {id(one.features): one.features for one in targets}.values():
             own = [target for target, one in enumerate(targets) if one.features is features]
             theta = np.stack([targets[target].coefficients for target in own])
@@ -102,13 +107,13 @@ class ClosedForm:
                 part = _features(features, stations, base, rows[place])
                 whole.observed[own, place] = theta[:, :1] + theta[:, 1:] @ part.observed
                 whole.values[own, :, place] = theta[:, :1, None] + np.tensordot(theta[:, 1:], part.values, 1)
-                whole.slopes[own, :, place] = np.tensordot(theta[:, 1:], part.slopes, 1)
+                if derivative:
+                    whole.slopes[own, :, place] = np.tensordot(theta[:, 1:], part.slopes, 1)
         return whole.map(lambda values: values[0]), whole.map(lambda values: values[1:])
 
 
-def make_closed_form(design: Design, expansions: Expansions) -> ClosedForm:
-    """Solve on the rows of a design, and choose."""
-    stations = make_stations(design.base, expansions)
+def make_closed_form(design: Design, stations: Stations) -> ClosedForm:
+    """Solve on the rows of a design, and choose; the stations are those of its base."""
     best: list[tuple[float, Solution] | None] = [None] * (1 + design.components)
     for features in _sets(stations, design.base):
         made = _columns(features, stations, design)
@@ -126,12 +131,11 @@ def make_closed_form(design: Design, expansions: Expansions) -> ClosedForm:
         mu = apart[1]
     if design.base.family == "binomial":
         mu = _again(mu, stations, design, lambda made, one: fit_logistic(made, "loo"))
-    return ClosedForm(expansions, mu, tuple(rr))
+    return ClosedForm(stations.expansions, mu, tuple(rr))
 
 
-def refit(closed: ClosedForm, design: Design) -> ClosedForm:
-    """The same features and penalties on another design's rows."""
-    stations = make_stations(design.base, closed.expansions)
+def refit(closed: ClosedForm, design: Design, stations: Stations) -> ClosedForm:
+    """The same features and penalties on another design's rows; the stations are those of its base."""
     if design.base.family == "binomial":
         mu = _again(closed.mu, stations, design, lambda made, one: fit_logistic(made, one.penalty))
     else:
@@ -265,25 +269,35 @@ def _features(features: FeatureSet, stations: Stations, base: Base, rows: Rows) 
     n, count, t = len(rows), stations.treatment.shape[1], stations.treatment.shape[2]
     covariates = np.broadcast_to(stations.covariates[rows][:, None], (n, count, stations.covariates.shape[1]))
     x = np.concatenate([stations.treatment[rows], covariates], axis=2)
-    bend = np.zeros_like(x)
-    bend[..., :t] = stations.tangent[rows]
-    for station, (columns, values, slopes) in stations.changed.items():
+    for station, (columns, values, _) in stations.changed.items():
         x[:, station, columns + t] = values[rows]
-        if slopes is not None:
-            bend[:, station, columns + t] = slopes[rows]
     raw = stations.raw[rows]
     if features.arms is None:
         shares = np.moveaxis((raw - features.centre) / features.spread, 2, 0)[..., None]
-        steepness = stations.slope[:, None] / features.spread
         levels: list[Array] = []
     else:
         shares = np.stack([(raw == arm).all(axis=2) for arm in features.arms]).astype(float)[..., None]
-        steepness = np.zeros((count, 1))
         levels = list(shares[1:])
-    own, own_bend = x[..., features.product], bend[..., features.product]
-    x = np.concatenate([*levels, x[..., features.main], *(share * own for share in shares)], axis=2)
-    bends = [share * own_bend + steepness * own for share in shares]
-    bend = np.concatenate([*(np.zeros_like(level) for level in levels), bend[..., features.main], *bends], axis=2)
-    read, slope = x[:, stations.of_reading], bend[:, stations.of_reading]
-    slope = np.where(base.moment.is_derivative[:, None], slope, 0.0)
-    return Evaluation(x[np.arange(n), stations.observed[rows]].T, read.transpose(2, 1, 0), slope.transpose(2, 1, 0))
+    own = x[..., features.product]
+    made = np.concatenate([*levels, x[..., features.main], *(share * own for share in shares)], axis=2)
+    read = made[:, stations.of_reading].transpose(2, 1, 0)
+    derivative = base.moment.is_derivative
+    slopes = np.zeros(read.shape)
+    if derivative.any():
+        bent = _slopes(features, stations, rows, own, shares, len(levels))[:, stations.of_reading].transpose(2, 1, 0)
+        slopes[:, derivative] = bent[:, derivative]
+    return Evaluation(made[np.arange(n), stations.observed[rows]].T, read, slopes)
+
+
+def _slopes(features: FeatureSet, stations: Stations, rows: Rows, own: Array, shares: Array, levels: int) -> Array:
+    """Derivatives of the features at the stations, shape (n, S, F): products of inputs ``own`` and ``shares``, and the rest."""
+    n, count, t = stations.tangent[rows].shape
+    bend = np.zeros((n, count, t + stations.covariates.shape[1]))
+    bend[..., :t] = stations.tangent[rows]
+    for station, (columns, _, slopes) in stations.changed.items():
+        if slopes is not None:
+            bend[:, station, columns + t] = slopes[rows]
+    steepness = np.zeros((count, 1)) if features.arms is not None else stations.slope[:, None] / features.spread
+    own_bend = bend[..., features.product]
+    products = [share * own_bend + steepness * own for share in shares]
+    return np.concatenate([np.zeros((n, count, levels)), bend[..., features.main], *products], axis=2)

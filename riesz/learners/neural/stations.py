@@ -27,6 +27,8 @@ class Stations:
 
     Attributes
     ----------
+    expansions : Expansions
+        How the inputs were made.
     covariates : ndarray, shape (n, c)
     treatment : ndarray, shape (n, S, t)
     tangent : ndarray, shape (n, S, t)
@@ -44,6 +46,7 @@ class Stations:
         Which inputs are the bent parts of a spline.
     """
 
+    expansions: Expansions
     covariates: Array
     treatment: Array
     tangent: Array
@@ -97,9 +100,8 @@ def make_stations(base: Base, expansions: Expansions) -> Stations:
     bent = np.concatenate(
         [np.arange(treatment.shape[2]) > 0 if made else np.zeros(raw.shape[2], bool), covariates.bent]
     )
-    return Stations(
-        covariates.block, treatment, tangent, raw, slope, changed, observed, np.array(of_reading, dtype=np.intp), bent
-    )
+    readings = np.array(of_reading, dtype=np.intp)
+    return Stations(expansions, covariates.block, treatment, tangent, raw, slope, changed, observed, readings, bent)
 
 
 class _Covariates:
