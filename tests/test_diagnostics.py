@@ -457,3 +457,12 @@ def test_every_diagnostic_works_without_a_standard_error(binary_frame: pd.DataFr
     assert fit.balance()["implied_bias"].isna().all()
     assert fit.warnings() == []
     assert fit.influence_quantiles().notna().all(axis=None)
+
+
+def test_a_copy_of_the_outcome_among_the_covariates_is_told(binary_frame: pd.DataFrame) -> None:
+    copied = binary_frame.assign(twin=binary_frame["y"] + 1e-6 * binary_frame["x1"])
+    fit = riesz.ate("y ~ treat(a) + x1 + x2 + twin", copied, learner="linear")
+    assert any("outcome in disguise" in text for text in fit.warnings())
+    assert not any(
+        "disguise" in text for text in riesz.ate("y ~ treat(a) + x1 + x2", copied, learner="linear").warnings()
+    )

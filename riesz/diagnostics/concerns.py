@@ -28,6 +28,7 @@ IMBALANCE_Z = 5.0  # where sampling noise, over many functions, cannot explain i
 IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by
 FOLDS_P = 1e-3  # p-value of the same estimate in all folds
 REPEATS_SPREAD = 0.5  # standard deviation over repeats, in standard errors
+PERFECT = 1e-3  # share of the outcome's variance that mu leaves; less is rarely honest
 CLUSTERS = 20  # fewer are too few for normal intervals
 
 _WIDTH = 90
@@ -79,7 +80,7 @@ def about_representer(health: pd.DataFrame, rows: float) -> list[str]:
     if heavy["heavy_share"] >= MUCH:
         found.append(
             f"{_count(heavy['heavy_rows'], 'row carries', 'rows carry')} {heavy['heavy_share']:.0%} of the weight of {heavy.name}: "
-            "the estimate rests on them (fit.influential() shows them)."
+            "the estimate rests on so little (see fit.influential())."
         )
     thin = health.loc[health["effective_n"].idxmin()]
     if thin["effective_n"] < EFFECTIVE_ROWS:
@@ -132,6 +133,18 @@ def about_balance(table: pd.DataFrame) -> list[str]:
     return found
 
 
+def about_outcome(y: Array, mu: Array, weights: Array) -> list[str]:
+    """Whether mu knows the outcome too well, out of fold."""
+    spread = np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)
+    left = np.average((y - mu) ** 2, weights=weights)
+    if spread == 0 or left >= PERFECT * spread:
+        return []
+    return [
+        f"mu leaves {left / spread:.1g} of the outcome's variance: is a covariate the outcome in disguise, or a part of it? With `.` "
+        "every column of the data is a covariate."
+    ]
+
+
 def about_influence(variation: Array, weights: Weights, codes: Codes | None, names: Sequence[str]) -> list[str]:
     """Whether the variance rests on a few rows or clusters; ``variation`` has shape (n, K)."""
     found = []
@@ -141,7 +154,7 @@ def about_influence(variation: Array, weights: Weights, codes: Codes | None, nam
         rows, share = concentration(parts / count, count, VARIANCE_SHARE)
         if share >= VARIANCE_SHARE:
             what = ("row makes", "rows make") if codes is None else ("cluster makes", "clusters make")
-            found.append(f"{_count(rows, *what)} {share:.0%} of the variance of {name}: fit.influential() shows them.")
+            found.append(f"{_count(rows, *what)} {share:.0%} of the variance of {name}. See fit.influential().")
     return found
 
 

@@ -243,6 +243,7 @@ class Diagnoses(Core):
     def _concerns(self) -> list[str]:
         return [
             *concerns.about_representer(self._health, float(self.model.weights.frequency.sum())),
+            *concerns.about_outcome(self._design.y, self.predictions.mu.observed, self._design.weights),
             *self._overlap_concerns(),
             *concerns.about_balance(self._balance),
             *concerns.about_influence(self._averaged.variation, self.model.weights, self._codes, self._names),
