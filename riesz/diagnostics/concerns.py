@@ -140,8 +140,8 @@ def about_outcome(y: Array, mu: Array, weights: Array) -> list[str]:
     if spread == 0 or left >= PERFECT * spread:
         return []
     return [
-        f"mu leaves {left / spread:.1g} of the outcome's variance: is a covariate the outcome in disguise, or a part of it? With `.` every "
-        "column of the data is a covariate."
+        f"mu leaves {left / spread:.1g} of the outcome's variance: is a covariate the outcome in disguise, or a part of it? "
+        "With `.` every column of the data is a covariate."
     ]
 
 
