@@ -204,7 +204,7 @@ class Core(Parameters):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-        >>> quick = riesz.MADNet(width=8, head_width=4, networks=1, stages=(riesz.Stage(1e-2, 2, 2),))
+        >>> quick = riesz.MADNet(width=8, head_width=4, networks=1, repeats=1, stages=(riesz.Stage(1e-2, 2, 2),))
         >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2)
         >>> sorted(fit.history["member"].unique().tolist())
         [0, 1]
