@@ -111,7 +111,8 @@ def estimate(
     n_jobs : int
         Threads to spread the fits over.
     progress : bool, optional
-        Show a progress bar; by default only when it takes long.
+        Show a progress bar. By default one appears in a terminal or notebook once the fits have taken longer than
+        ``riesz.crossfitting.PATIENCE``, one and a half seconds, and it goes when they are done.
     context : mapping, optional
         Where formulas and policies look up names that are not columns; by default where the call was made.
 

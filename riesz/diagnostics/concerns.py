@@ -1,7 +1,10 @@
 """What a careful reader would worry about, in plain words.
 
-Each rule looks at one table and says nothing when all is well. The thresholds stand here with their reasons; those that
-sampling noise could pass are set so that a clean design is rarely flagged.
+Each rule looks at one table and says nothing when all is well. The thresholds stand here with their reasons. They come from
+three places: what is known or usual elsewhere (a tail index of 2 is where a variance ends; 0.25 is Rubin's limit of imbalance);
+what a clean case shows (normal weights, a well-specified linear rr), from which a threshold keeps its distance; and tests, for
+what sampling noise could pass, at levels so small that a clean design is rarely flagged. The rest, such as half a standard
+error, are judgements of what would change a reader's mind. None is a law, and a number just below one is no proof.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ class Confounding(Core):
         Returns
         -------
         Sensitivity
-            With ``table``, ``summary()`` and ``contour()``.
+            With ``table``, ``summary()``, ``contour()`` and ``plot(benchmarks=)``, which draws the contours and marks on them what
+            :meth:`sensitivity_benchmark` found.
 
         References
         ----------
@@ -72,6 +73,8 @@ class Confounding(Core):
 
     def sensitivity_benchmark(self, *columns: str | Sequence[str]) -> pd.DataFrame:
         """How strong would a confounder be that resembles these columns? Fits again without them: same rows, folds and settings.
+
+        Each argument costs one fit, as long as the first: ``("x1", "x2")`` fits twice, ``["x1", "x2"]`` once.
 
         Parameters
         ----------
