@@ -12,7 +12,7 @@ import riesz
 from riesz.diagnostics import concerns
 from riesz.diagnostics.influence import heterogeneity
 from riesz.diagnostics.overlap import implied_propensity
-from riesz.diagnostics.weights import concentration, tail_index
+from riesz.diagnostics.weights import concentration, tail_index, weighting_origin
 from riesz.moment import Evaluation
 from riesz.predictions import Predictions
 
@@ -466,3 +466,37 @@ def test_a_copy_of_the_outcome_among_the_covariates_is_told(binary_frame: pd.Dat
     assert not any(
         "disguise" in text for text in riesz.ate("y ~ treat(a) + x1 + x2", copied, learner="linear").warnings()
     )
+
+
+# what weighting owes to the origin of y
+
+
+@pytest.mark.parametrize("verb", [riesz.ate, riesz.att])
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_the_summary_tells_that_weighting_depends_on_the_origin(verb: object, weights: str | None) -> None:
+    """Centred weighting is that of an outcome whose mean is zero, moved back by what the estimand gives a constant."""
+    frame = draw(400, seed=21)[0]
+    mean = np.average(frame["y"], weights=frame["w"] if weights else None)
+    near, far = (frame.assign(y=frame["y"] - mean + origin) for origin in (0.0, 500.0))
+    centred = verb(FORMULA, near, weights=weights)  # type: ignore[operator]
+    moved = verb(FORMULA, far, weights=weights)  # type: ignore[operator]
+    name = centred.params.index[0]
+    assert not any("where y is zero" in note for note in centred.summary().notes)
+    told = [note for note in moved.summary().notes if "where y is zero" in note]
+    assert len(told) == 1
+    assert f"ipw is {centred.estimates.loc[(name, 'ipw'), 'estimate']:.4f}." in told[0]
+
+
+def test_a_mean_is_moved_back_and_a_derivative_is_not(
+    binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame
+) -> None:
+    for verb, formula, frame, constant in (
+        (riesz.mean, "y ~ treat(a) * x1", binary_frame, 1.0),
+        (riesz.ade, "y ~ treat(d) * x1", continuous_frame, 0.0),
+    ):
+        options = {"at": 1} if verb is riesz.mean else {}
+        fit = verb(formula, frame, repeats=2, **options)
+        found = weighting_origin(fit._crossfit.predictions, fit._design).iloc[0]
+        ipw = fit.estimates["estimate"].xs("ipw", level="estimator").iloc[0]
+        assert found["constant_moment"] == pytest.approx(constant)
+        assert found["centred"] == pytest.approx(ipw - found["shift"])
