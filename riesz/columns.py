@@ -24,6 +24,7 @@ from riesz.moment import Array
 _STEP = float(
     np.cbrt(np.finfo(float).eps)
 )  # of the local spread: balances truncation and rounding of a central difference
+_WHOLE_LEVEL = re.compile(r"\[(T\.)?(-?\d+)\.0\]")  # numbers are floats here, so a level 5 of C(x) comes as 5.0
 _KINK = 1e-2  # left and right slopes that differ by more than this share are a kink
 
 
@@ -50,7 +51,7 @@ class Columns:
                 f"The formula's columns cannot be made: {_plain(error)} Change that part, or convert the column it reads."
             ) from error
         self._spec = fitted.model_spec
-        self.names = tuple(self._spec.column_names)
+        self.names = _plain_levels(tuple(self._spec.column_names))
         self.matrix: Array = np.ascontiguousarray(fitted, dtype=float)
         self._reads = {term: term_columns(term, list(data.columns)) for term in self._spec.terms}
         self.used = frozenset().union(*self._reads.values())
@@ -255,6 +256,12 @@ def _same(left: pd.Series, right: pd.Series) -> bool:
     if isinstance(right.dtype, pd.CategoricalDtype):
         return bool(np.array_equal(left.cat.codes, right.cat.codes))
     return bool(np.array_equal(left.to_numpy(), right.to_numpy()))
+
+
+def _plain_levels(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of columns with whole numbers as the user wrote them: ``C(x)[T.5]`` for ``C(x)[T.5.0]``."""
+    made = tuple(_WHOLE_LEVEL.sub(r"[\1\2]", name) for name in names)
+    return made if len(set(made)) == len(set(names)) else names  # labels "5" and "5.0" stay apart
 
 
 def _plain(error: Exception) -> str:

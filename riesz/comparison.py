@@ -6,7 +6,7 @@ HTML, LaTeX and Markdown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -17,6 +17,7 @@ from tabulate import tabulate
 
 from riesz.errors import RieszError
 from riesz.results.parameters import Parameters
+from riesz.selection import select
 from riesz.summary import CELL, RULE, TABLE, number, tex
 
 _STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
@@ -160,7 +161,13 @@ class Comparison:
         return str(tabulate(safe, headers=head, tablefmt="github", disable_numparse=True))
 
 
-def compare(*fits: Any, names: Sequence[str] | None = None, stars: bool = False) -> Comparison:
+def compare(
+    *fits: Any,
+    names: Sequence[str] | None = None,
+    stars: bool = False,
+    keep: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> Comparison:
     """Fits side by side: estimates with standard errors, and how each was made.
 
     Parameters
@@ -171,6 +178,10 @@ def compare(*fits: Any, names: Sequence[str] | None = None, stars: bool = False)
         Heads of the columns; by default the outcome and a number.
     stars : bool
         Mark estimates by their p-values.
+    keep : sequence of str, optional
+        The parameters to show, by their names in the fits or by new ones; by default all.
+    rename : mapping, optional
+        New names, so that what two fits call differently stands in one row: ``{"a": "ATE"}``.
 
     Returns
     -------
@@ -184,6 +195,16 @@ def compare(*fits: Any, names: Sequence[str] | None = None, stars: bool = False)
     >>> plain, rich = (riesz.ate(f"y ~ treat(a) {sign} .", data, learner="linear") for sign in "+*")
     >>> "Observations" in str(riesz.compare(plain, rich, names=["plain", "rich"]))
     True
+
+    Beside least squares, whose coefficient of the treatment goes by the treatment's name:
+
+    >>> import statsmodels.formula.api as smf
+    >>> ols = smf.ols("y ~ a + x1 + x2", data).fit(cov_type="HC1")
+    >>> table = riesz.compare(rich, ols, names=["riesz", "OLS"], keep=["ATE"], rename={"a": "ATE"})
+    >>> [name for name, _ in table.estimates]
+    ['ATE', '']
+    >>> table.facts[-1]
+    ('Std. errors', ('robust', 'HC1'))
     """
     for fit in fits:
         lost = [name for name in ("params", "bse", "pvalues", "nobs") if not hasattr(fit, name)]
@@ -193,7 +214,7 @@ def compare(*fits: Any, names: Sequence[str] | None = None, stars: bool = False)
         raise RieszError("compare() got no fits; wanted at least one, as in riesz.compare(fit, other).")
     if names is not None and (isinstance(names, str) or len(names) != len(fits)):
         raise RieszError(f"names={names!r}: wanted one name for each of the {len(fits)} fits.")
-    tables = [_column(fit) for fit in fits]
+    tables = select([_column(fit) for fit in fits], keep, rename)
     terms = list(dict.fromkeys(term for table in tables for term in table.index))
     estimates = []
     for term in terms:
@@ -232,7 +253,9 @@ def _outcome(fit: Any) -> str:
 def _facts(fit: Any) -> dict[str, str]:
     facts = {"Observations": f"{int(fit.nobs):,}"}
     if not isinstance(fit, Parameters):
-        return {**facts, "Learner": type(getattr(fit, "model", fit)).__name__}
+        errors = getattr(fit, "cov_type", None)  # statsmodels and linearmodels have one
+        other = {**facts, "Learner": type(getattr(fit, "model", fit)).__name__}
+        return {**other, "Std. errors": errors} if isinstance(errors, str) else other
     model = fit.model
     return {
         **facts,

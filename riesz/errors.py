@@ -99,8 +99,11 @@ class RieszWarning(UserWarning):
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """A hint such as ``" Did you mean `age`?"``, or nothing when no candidate is close."""
-    match = difflib.get_close_matches(name, list(candidates), n=1)
+    """A hint such as ``" Did you mean `age`?"``, or nothing when no candidate is close; case does not matter."""
+    known = list(candidates)
+    folded = {one.casefold(): one for one in reversed(known)}
+    match = [folded[name.casefold()]] if name.casefold() in folded else difflib.get_close_matches(name, known, n=1)
+    match = match or [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=1)]
     return f" Did you mean `{match[0]}`?" if match else ""
 
 

@@ -127,7 +127,7 @@ def parse(text: str, columns: Sequence[str], reserved: Sequence[str], context: M
     rewritten = _rewrite(right, name)
     hidden = set(outcome_names) | {name} | set(inside) | set(reserved)
     available = [column for column in columns if column not in hidden]
-    right_names = _names(rewritten, [*columns, name], context, text)
+    right_names = _names(rewritten, columns if name in columns else [*columns, name], context, text)
     leaked = [column for column in dict.fromkeys([*right_names, *inside]) if column in outcome_names]
     if leaked:
         raise FormulaError(
@@ -312,8 +312,7 @@ def _names(side: str, columns: Sequence[str], context: Mapping[str, Any], text: 
             name = str(token)
             if name not in columns:
                 raise FormulaError(
-                    f"`{name}` in {text!r} is not a column of the data.{nearest(name, columns)} "
-                    f"The columns are {listing(columns)}."
+                    f"`{name}` in {text!r} is not a column of the data.{nearest(name, columns)} The columns are {listing(columns)}."
                 )
             found.append(name)
         elif token.kind is Token.Kind.PYTHON:
@@ -325,14 +324,13 @@ def _names_in_call(code: str, columns: Sequence[str], context: Mapping[str, Any]
     tree, quoted = _parse_python(code, text)
     functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     found = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Name):
-            continue
+    for node in (one for one in ast.walk(tree) if isinstance(one, ast.Name)):
         name = quoted.get(node.id, node.id)
         if id(node) in functions:
             if name not in formulaic.transforms.TRANSFORMS and name not in context and not hasattr(builtins, name):
                 known = [*formulaic.transforms.TRANSFORMS, "treat"]
-                raise FormulaError(f"{name}() in {text!r} is not a known function.{nearest(name, known)}")
+                hint = f" Write {code.replace('factor(', 'C(')}." if name == "factor" else nearest(name, known)
+                raise FormulaError(f"{name}() in {text!r} is not a known function.{hint}")
         elif name in columns:
             found.append(name)
         elif name not in formulaic.transforms.TRANSFORMS and name not in context:

@@ -6,8 +6,10 @@ a fresh index, in which a column is float64, categorical, or left as it is for n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import narwhals as nw
@@ -18,6 +20,7 @@ import pandas as pd
 from riesz.errors import DataError, listing, nearest
 
 _MOST_NUMERIC_GROUPS = 20
+_FILE = re.compile(r"^[^~]*([\\/]|\.\w{1,8}$)")  # a path or an ending, and no formula
 _HUGE = 1e100  # squares of larger numbers overflow
 
 
@@ -208,6 +211,10 @@ def _is_column(part: object) -> bool:
 
 
 def _read(data: Any) -> tuple[Any, list[str]]:
+    if isinstance(data, (str, PurePath)) and _FILE.search(str(data)):
+        raise DataError(
+            f"data is the name of a file; wanted a table. Read it first: data = pandas.read_csv({str(data)!r})."
+        )
     try:
         frame = nw.from_native(data)
     except TypeError:

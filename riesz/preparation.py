@@ -114,6 +114,10 @@ def prepare(
     scope: Mapping[str, Any],
 ) -> Prepared:
     """Read, check and split one table; the arguments are those of :func:`riesz.estimate`."""
+    if isinstance(data, str) and not isinstance(formula, str):
+        raise DataError(
+            f"data is a str and formula a {type(formula).__name__}; the formula comes first: riesz.ate('y ~ treat(a) + x', data)."
+        )
     table = Table(data)
 
     # 1. read the formula and find the columns that are needed

@@ -45,6 +45,29 @@ def about_estimator(model: Model) -> list[str]:
     return []
 
 
+def about_weighting(origin: pd.DataFrame, errors: pd.Series) -> list[str]:
+    """Whether ipw says more about where y is zero than about the effect.
+
+    Parameters
+    ----------
+    origin : pandas.DataFrame
+        From :func:`~riesz.diagnostics.weights.weighting_origin`, one row a parameter.
+    errors : pandas.Series
+        Standard errors of the estimates.
+    """
+    told = origin[origin["shift"].abs() > errors]
+    if told.empty:
+        return []
+    first = told.loc[told["shift"].abs().div(errors[told.index]).idxmax()]
+    several = len(origin) > 1
+    centred = [(f"{name} " if several else "") + number(row["centred"]) for name, row in told.iterrows()]
+    whose = f" of {first.name}" if several else ""
+    return [
+        f"ipw, E_n[rr y], depends on where y is zero: E_n[rr]{whose} is {number(first['rr_mean'])}, wanted "
+        f"{number(first['constant_moment'])}. With y centred at its mean, ipw is {', '.join(centred)}."
+    ]
+
+
 def about_trimming(trimming: pd.DataFrame) -> list[str]:
     """What trimming did to each parameter."""
     return [

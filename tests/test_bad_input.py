@@ -402,7 +402,7 @@ class TestPolicy:
 class TestData:
     @pytest.mark.parametrize(
         "data",
-        [FRAME.to_numpy(), FRAME.to_dict(), FRAME["y"], "data.csv", None, [1, 2]],
+        [FRAME.to_numpy(), FRAME.to_dict(), FRAME["y"], "data", None, [1, 2]],
         ids=lambda d: type(d).__name__,
     )
     def test_not_a_table(self, data: Any) -> None:
@@ -1015,3 +1015,28 @@ def test_networks_refuse_what_no_data_can_tell(binary_frame: pd.DataFrame) -> No
     for learner in ("linear", "madnet", "riesznet", "dragonnet", "tarnet"):
         with pytest.raises(riesz.LearnerError, match="not identified"):
             riesz.ate("y ~ treat(a) + x1 + twin", twins, learner=learner)
+
+
+def test_suggestions_do_not_mind_case() -> None:
+    for typo, meant in (("VILLAGE", "village"), ("Vilage", "village"), ("X1", "x1")):
+        refused(riesz.FormulaError, f"Did you mean `{meant}`?", riesz.ate, f"y ~ treat(a) + {typo}", FRAME)
+    capitals = FRAME.assign(IQ=FRAME["x1"], iqr=FRAME["x2"])
+    refused(riesz.FormulaError, "Did you mean `IQ`?", riesz.ate, "y ~ treat(a) + iq", capitals)
+
+
+def test_columns_are_counted_once() -> None:
+    wide = FRAME.assign(**{f"v{k}": FRAME["x1"] for k in range(6)})
+    for formula in ("y ~ treat(a) + zzz", "y ~ treat(zzz) + x1", "zzz ~ treat(a) + x1"):
+        refused(riesz.FormulaError, f"and {len(wide.columns) - 8} more.", riesz.ate, formula, wide)
+
+
+def test_factors_of_other_languages() -> None:
+    refused(riesz.FormulaError, ["factor()", "Write C(village)."], riesz.ate, "y ~ treat(a) + factor(village)", FRAME)
+
+
+def test_arguments_that_changed_places_and_names_of_files() -> None:
+    refused(riesz.DataError, ["formula a DataFrame", "the formula comes first"], riesz.ate, FRAME, ATE)
+    for name in ("wages.csv", "data/wages"):
+        words = ["the name of a file", f"pandas.read_csv('{name}')"]
+        refused(riesz.DataError, words, riesz.ate, ATE, name)
+    refused(riesz.DataError, "data is a str; wanted a pandas", riesz.ate, ATE, ATE)

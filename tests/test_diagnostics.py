@@ -12,7 +12,7 @@ import riesz
 from riesz.diagnostics import concerns
 from riesz.diagnostics.influence import heterogeneity
 from riesz.diagnostics.overlap import implied_propensity
-from riesz.diagnostics.weights import concentration, tail_index
+from riesz.diagnostics.weights import concentration, tail_index, weighting_origin
 from riesz.moment import Evaluation
 from riesz.predictions import Predictions
 
@@ -466,3 +466,70 @@ def test_a_copy_of_the_outcome_among_the_covariates_is_told(binary_frame: pd.Dat
     assert not any(
         "disguise" in text for text in riesz.ate("y ~ treat(a) + x1 + x2", copied, learner="linear").warnings()
     )
+
+
+# what weighting owes to the origin of y
+
+
+@pytest.mark.parametrize("verb", [riesz.ate, riesz.att])
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_the_summary_tells_that_weighting_depends_on_the_origin(verb: object, weights: str | None) -> None:
+    """Centred weighting is that of an outcome whose mean is zero, moved back by what the estimand gives a constant."""
+    frame = draw(400, seed=21)[0]
+    mean = np.average(frame["y"], weights=frame["w"] if weights else None)
+    near, far = (frame.assign(y=frame["y"] - mean + origin) for origin in (0.0, 500.0))
+    centred = verb(FORMULA, near, weights=weights)  # type: ignore[operator]
+    moved = verb(FORMULA, far, weights=weights)  # type: ignore[operator]
+    name = centred.params.index[0]
+    assert not any("where y is zero" in note for note in centred.summary().notes)
+    told = [note for note in moved.summary().notes if "where y is zero" in note]
+    assert len(told) == 1
+    assert f"ipw is {centred.estimates.loc[(name, 'ipw'), 'estimate']:.4f}." in told[0]
+
+
+def test_a_mean_is_moved_back_and_a_derivative_is_not(
+    binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame
+) -> None:
+    for verb, formula, frame, constant in (
+        (riesz.mean, "y ~ treat(a) * x1", binary_frame, 1.0),
+        (riesz.ade, "y ~ treat(d) * x1", continuous_frame, 0.0),
+    ):
+        options = {"at": 1} if verb is riesz.mean else {}
+        fit = verb(formula, frame, repeats=2, **options)
+        found = weighting_origin(fit._crossfit.predictions, fit._design).iloc[0]
+        ipw = fit.estimates["estimate"].xs("ipw", level="estimator").iloc[0]
+        assert found["constant_moment"] == pytest.approx(constant)
+        assert found["centred"] == pytest.approx(ipw - found["shift"])
+
+
+# the treatment in disguise
+
+
+def test_a_covariate_that_tells_the_treatment_is_named() -> None:
+    frame = draw(400, seed=22)[0]
+    rng = np.random.default_rng(0)
+    frame = frame.assign(educ=np.where(frame["a"] == 1, rng.integers(16, 19, 400), rng.integers(8, 16, 400)))
+    for term in ("educ", "bs(educ, df=4)", "I(educ**2)"):
+        told = [text for text in riesz.ate(f"y ~ treat(a) + x1 + {term}", frame).warnings() if "in disguise" in text]
+        assert told == [
+            "`educ` tells `a` without error: it is 15 or less where a=0 and 16 or more where a=1. This may be the treatment in "
+            "disguise; leave it out."
+        ]
+    noisy = frame.assign(educ=frame["educ"].where(frame.index != frame.index[frame["a"] == 1][0], 15))
+    assert not any("in disguise" in text for text in riesz.ate("y ~ treat(a) * (x1 + educ)", noisy).warnings())
+
+
+def test_disguises_of_arms_and_few_rows() -> None:
+    arm = np.repeat([0, 1, 2], 20)
+    rng = np.random.default_rng(1)
+    plain = rng.normal(size=60)
+    low = np.where(arm == 2, 9.0, 0.0) + rng.uniform(size=60)
+    many = {f"x{k}": [low + k] for k in range(5)}
+    names = ["none", "half", "full"]
+    text = concerns.about_treatment({"plain": [plain], **many}, arm, names, "dose")[0]
+    assert text.startswith("`x0`, `x1`, `x2` and 2 more tell `dose` without error: `x0` is ")
+    assert "dose=full" in text
+    assert concerns.about_treatment({"plain": [plain]}, arm, names, "dose") == []
+    assert concerns.about_treatment(many, None, [], "dose") == []
+    few = np.repeat([0, 1], [50, 10 - 1])
+    assert concerns.about_treatment({"x": [few + 0.0]}, few, ["0", "1"], "a") == []

@@ -161,3 +161,15 @@ class TestCanaries:
         spec = formulaic.model_matrix("bs(x, df=4)", pd.DataFrame({"x": np.arange(10.0)})).model_spec
         with pytest.raises(Exception, match="bounds"):
             spec.get_model_matrix(pd.DataFrame({"x": [11.0]}))
+
+
+def test_whole_numbers_are_levels_without_a_point(binary_frame: pd.DataFrame) -> None:
+    region = pd.Series(np.arange(400) % 3 + 4.0).where(np.arange(400) > 5)
+    frame = binary_frame.assign(region=region, half=np.arange(400) % 2 / 2)
+    fit = riesz.ate("y ~ treat(a) * C(region) + C(half)", frame)
+    columns = ["C(region)[T.5]", "C(region)[T.6]", "C(half)[T.0.5]", "a:C(region)[T.5]", "a:C(region)[T.6]"]
+    assert fit.model.column_names == ["Intercept", "a", *columns]
+    assert ("ATE", "C(region)[T.5]") in fit.balance().index
+    assert np.isfinite(fit.predict(frame.dropna().head())).all(axis=None)
+    texts = binary_frame.assign(region=np.resize(["4", "5", "5.0", "4", "4"], 400))
+    assert "region[T.5.0]" in riesz.ate("y ~ treat(a) + region", texts).model.column_names

@@ -301,4 +301,4 @@ class TestRefusals:
 
     def test_no_scikit_learn(self, binary_frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "sklearn", None)
-        self.refused(r"pip install 'riesz\[sklearn\]'", binary_frame, "y ~ treat(a) + x1", riesz.ate, "propensity")
+        self.refused("pip install scikit-learn", binary_frame, "y ~ treat(a) + x1", riesz.ate, "propensity")

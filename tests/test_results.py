@@ -198,3 +198,15 @@ def test_notes_in_latex_are_sentences(fit: riesz.Results) -> None:
 
 def test_no_sample_splitting_is_said(binary_frame: pd.DataFrame) -> None:
     assert "No sample splitting" in str(riesz.ate("y ~ treat(a)", binary_frame, folds=1).summary())
+
+
+def test_the_title_tells_which_label_is_the_reference(binary_frame: pd.DataFrame) -> None:
+    named = binary_frame.assign(degree=np.where(binary_frame["a"] == 1, "college", "none"))
+    for treat, title in (
+        ("degree", "degree=none against college (reference)"),
+        ("degree, reference='none'", "degree=college against none (reference)"),
+        ("a", "a=1 against 0"),
+    ):
+        summary = riesz.ate(f"y ~ treat({treat}) * x1", named).summary()
+        assert summary.title == f"Average treatment effect: {title}"
+        assert max(map(len, str(summary).splitlines())) <= 82

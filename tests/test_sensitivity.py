@@ -276,3 +276,18 @@ def test_the_bounds_have_the_standard_errors_they_claim() -> None:
     spread = np.std(lower)
     assert abs(np.mean(error) / spread - 1) < 0.1
     assert abs(np.mean(wrong) / spread - 1) > 0.2
+
+
+def test_a_benchmark_of_no_strength_bounds_nothing() -> None:
+    """Below zero a strength is noise: rho and bounds are then not known, but the change is."""
+    frame = draw(300, seed=9)[0]
+    noise = np.random.default_rng(3).normal(size=(300, 8))
+    frame = frame.assign(**{f"n{k}": column for k, column in enumerate(noise.T)})
+    fit = riesz.ate(f"{FORMULA} + {' + '.join(f'n{k}' for k in range(8))}", frame, learner=riesz.Linear(0, 0))
+    found = fit.sensitivity_benchmark("x1", [f"n{k}" for k in range(8)])
+    clear, weak = (row for _, row in found.iterrows())
+    assert clear.notna().all()
+    assert weak["cf_y"] == 0
+    assert weak[["rho", "lower", "upper"]].isna().all()
+    assert np.isfinite(weak["change"])
+    fit.sensitivity().plot(benchmarks=found)

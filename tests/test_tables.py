@@ -59,6 +59,27 @@ def test_compare_says_what_it_wants(fit: riesz.Results) -> None:
         riesz.compare(fit, fit, names="ab c")
 
 
+def test_compare_keeps_and_renames(fit: riesz.Results, binary_frame: pd.DataFrame) -> None:
+    ols = smf.ols("y ~ a + x1", binary_frame).fit(cov_type="HC3")
+    for keep in (["ATE"], ["ATE", "a"]):
+        table = riesz.compare(fit, ols, keep=keep, rename={"a": "ATE"})
+        values = tuple(f"{one.params[name]:.4f}" for one, name in ((fit, "ATE"), (ols, "a")))
+        assert table.estimates[0] == ("ATE", values)
+        assert len(table.estimates) == 2
+    assert dict(table.facts)["Std. errors"] == ("cluster", "HC3")
+    assert [name for name, _ in riesz.compare(fit, ols, keep=["ATT", "x1"]).estimates if name] == ["ATT", "x1"]
+    ax = riesz.plots.forest(fit, ols, names=["riesz", "OLS"], keep=["ATE"], rename={"a": "ATE"})
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["riesz", "OLS"]
+    for options, message in (
+        ({"keep": "ATE"}, r"wanted a list of names, such as keep=\['ATE'\]"),
+        ({"keep": ["ate"]}, "Did you mean `ATE`"),
+        ({"rename": {"aa": "ATE"}}, "rename names 'aa', which no fit has"),
+        ({"rename": {"x1": "a"}}, "two parameters of one fit the name `a`"),
+    ):
+        with pytest.raises(riesz.RieszError, match=message):
+            riesz.compare(fit, ols, **options)
+
+
 def test_html_is_escaped(binary_frame: pd.DataFrame) -> None:
     fit = riesz.ate("`<b>y` ~ treat(a) + x1", binary_frame.rename(columns={"y": "<b>y"}))
     assert "<b>" not in riesz.compare(fit).as_html()

@@ -10,14 +10,16 @@ error, are judgements of what would change a reader's mind. None is a law, and a
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
 
 from riesz.diagnostics.influence import Codes, heterogeneity, variance_parts
 from riesz.diagnostics.weights import MUCH, concentration
+from riesz.errors import listing
 from riesz.inference import Weights
 from riesz.moment import Array
 
@@ -32,6 +34,7 @@ IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by
 FOLDS_P = 1e-3  # p-value of the same estimate in all folds
 REPEATS_SPREAD = 0.5  # standard deviation over repeats, in standard errors
 PERFECT = 1e-3  # share of the outcome's variance that mu leaves; less is rarely honest
+ARM_ROWS = 10  # two arms of fewer rows may lie apart by chance; of so many, once in 1e5 covariates
 CLUSTERS = 20  # fewer are too few for normal intervals
 
 _WIDTH = 90
@@ -145,6 +148,41 @@ def about_outcome(y: Array, mu: Array, weights: Array) -> list[str]:
     return [
         f"mu leaves {left / spread:.1g} of the outcome's variance: is a covariate the outcome in disguise, or a part of it? "
         "With `.` every column of the data is a covariate."
+    ]
+
+
+def about_treatment(
+    covariates: Mapping[str, Sequence[Array]], arm: Codes | None, arms: Sequence[str], name: str
+) -> list[str]:
+    """Whether a covariate tells two arms apart without error.
+
+    Parameters
+    ----------
+    covariates : mapping of str to sequence of ndarray, each of shape (n,)
+        The user's columns, and what the formula makes of each.
+    arm : ndarray of int, shape (n,), or None
+        Arm of each row; None for a continuous treatment.
+    arms : sequence of str
+        What the arms are called.
+    name : str
+        The treatment.
+    """
+    if arm is None:
+        return []
+    rows = [np.flatnonzero(arm == code) for code in range(len(arms))]
+    pairs = [(i, j) for i, j in permutations(range(len(arms)), 2) if min(len(rows[i]), len(rows[j])) >= ARM_ROWS]
+    found = {}
+    for column, versions in covariates.items():
+        apart = ((i, j, x) for x in versions for i, j in pairs if x[rows[i]].max() < x[rows[j]].min())
+        if (first := next(apart, None)) is not None:
+            found[column] = first
+    if not found:
+        return []
+    column, (i, j, x) = next(iter(found.items()))
+    tells, it, them = ("tells", "it", "it") if len(found) == 1 else ("tell", f"`{column}`", "them")
+    return [
+        f"{listing(found, 3)} {tells} `{name}` without error: {it} is {x[rows[i]].max():.4g} or less where {name}={arms[i]} and "
+        f"{x[rows[j]].min():.4g} or more where {name}={arms[j]}. This may be the treatment in disguise; leave {them} out."
     ]
 
 

@@ -176,22 +176,24 @@ def benchmark(long: Elements, short: Elements, component: int) -> dict[str, floa
        \rho = \frac{\theta_s - \theta}{\sqrt{(\sigma_s^2 - \sigma^2)(\nu^2 - \nu_s^2)}},
 
     the subscript s marking the fit without. The latent variable explains as much more of the outcome as the columns do, and
-    lengthens the representer by the same factor. Negative gains, which are sampling error, count as zero, and rho is cut to
-    [-1, 1]. Over repeats, the median.
+    lengthens the representer by the same factor. Negative gains, which are sampling error, count as zero; rho, which is cut to
+    [-1, 1], is then not a number, since a strength of zero says nothing of it. Over repeats, the median.
 
     Returns
     -------
     dict
         ``cf_y, cf_d, rho, change``, the last being the estimate without the columns minus the estimate with them.
     """
-    gain = np.maximum(short.sigma2 - long.sigma2, 0.0)
-    growth = np.maximum(long.nu2[:, component] - short.nu2[:, component], 0.0)
+    gain = short.sigma2 - long.sigma2
+    growth = long.nu2[:, component] - short.nu2[:, component]
     change = short.value[:, component] - long.value[:, component]
+    told = min(np.median(gain), np.median(growth)) > 0
+    gain, growth = np.maximum(gain, 0.0), np.maximum(growth, 0.0)
     most = np.sqrt(gain * growth)
     rho = np.divide(change, most, out=np.sign(change), where=most > np.abs(change))
     return {
         "cf_y": float(np.median(np.minimum(gain / long.sigma2, 1.0))),
         "cf_d": float(np.median(growth / long.nu2[:, component])),
-        "rho": float(np.median(rho)),
+        "rho": float(np.median(rho)) if told else np.nan,
         "change": float(np.median(change)),
     }

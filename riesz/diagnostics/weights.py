@@ -87,6 +87,41 @@ def tail_index(pull: Array, frequency: Array) -> float:
     return k / excess if excess > 0 else np.inf
 
 
+def weighting_origin(predictions: Sequence[Predictions], design: Design) -> pd.DataFrame:
+    r"""What weighting owes to the origin of y: adding c to the outcome adds :math:`c\, E_n[\alpha]` to :math:`E_n[\alpha y]`.
+
+    The estimand itself moves by :math:`c\, h_n(1)`. With y centred at its mean, and the mean's share put back, weighting is
+    :math:`E_n[\alpha (y - \bar y)] + \bar y\, h_n(1)`.
+
+    Parameters
+    ----------
+    predictions : sequence of Predictions, one a repeat
+    design : Design
+        The full sample.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a component, in the estimate's units, medians over repeats: ``rr_mean`` and ``constant_moment``, which the true
+        representer makes equal; ``shift``, their difference times the mean outcome; ``centred``, weighting with y centred.
+    """
+    moment = design.base.moment
+    size = design.mean(moment.normalizer)
+    known = design.mean(moment.weights[:, ~moment.is_derivative].sum(axis=1)) / size  # a constant's derivative is zero
+    centre = float(design.mean(design.y))
+    means = np.stack([design.mean(one.rr.observed) / size for one in predictions])
+    rests = np.stack([design.mean(one.rr.observed * (design.y - centre)) / size for one in predictions])
+    mean = np.median(means, axis=0)
+    return pd.DataFrame(
+        {
+            "rr_mean": mean,
+            "constant_moment": known,
+            "shift": (mean - known) * centre,
+            "centred": np.median(rests, axis=0) + centre * known,
+        }
+    )
+
+
 def representer_by_fold(
     predictions: Sequence[Predictions],
     scales: Array,

@@ -100,6 +100,8 @@ def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Compo
     """mu(j, X) - mu(0, X), averaged over everyone, over arm j, or over the reference arm."""
     treatment = sample.treatment
     reference = treatment.reference
+    labelled = treatment.is_binary and isinstance(reference, str)  # of labels nobody knows which comes first
+    marked = f"{show(reference)} (reference)" if labelled else show(reference)
 
     def contrast(level: Any) -> Component:
         averaged_over = {"all": None, "treated": level, "controls": reference}[among]
@@ -114,7 +116,7 @@ def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Compo
             anchor=lambda data: treatment.indicator(data, level),
             normalizer=share,
             symbol=f"E[mu({show(level)}, X) - mu({show(reference)}, X){given}]",
-            words=f"{words}: {treatment.name}={show(level)} against {show(reference)}",
+            words=f"{words}: {treatment.name}={show(level)} against {marked}",
         )
 
     return tuple(contrast(level) for level in treatment.levels[1:])

@@ -22,7 +22,7 @@ def need_scikit(who: str) -> None:
         import sklearn  # noqa: F401
     except ImportError as error:
         raise LearnerError(
-            f"{who} uses scikit-learn, which is not installed. Install it with pip install 'riesz[sklearn]', or use "
+            f"{who} uses scikit-learn, which is not installed. Install it with pip install scikit-learn, or use "
             "learner='linear'."
         ) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from riesz.estimators import describe
 from riesz.plots.asked import Estimated, Fitted
 from riesz.plots.canvas import colours
 from riesz.plots.intervals import draw_intervals
+from riesz.selection import select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,8 @@ def forest(
     names: Sequence[str] | None = None,
     alpha: float = 0.05,
     null: float | None = 0.0,
+    keep: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Estimates and intervals of one or several fits.
@@ -37,6 +40,10 @@ def forest(
         Intervals have level 1 - alpha.
     null : float or None
         Where a line of reference stands; it is left out when it is far from all estimates.
+    keep : sequence of str, optional
+        The parameters to show, by their names in the fits or by new ones; by default all.
+    rename : mapping, optional
+        New names, so that what two fits call differently stands together: ``{"a": "ATE"}``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure.
 
@@ -60,8 +67,9 @@ def forest(
     if names is not None and (isinstance(names, str) or len(names) != len(fits)):
         raise RieszError(f"names={names!r}: wanted one name for each of the {len(fits)} fits.")
     called = [str(name) for name in (names or [f"({number})" for number in range(1, len(fits) + 1)])]
-    parts = [_table(fit, alpha).assign(fit=name) for fit, name in zip(fits, called, strict=True)]
-    table = pd.concat(parts, ignore_index=True)
+    chosen = select([_table(fit, alpha) for fit in fits], keep, rename)
+    parts = [table.assign(fit=name) for table, name in zip(chosen, called, strict=True)]
+    table = pd.concat(parts).rename_axis("parameter").reset_index()
     parameters = table["parameter"].unique()
     one = len(parameters) == 1 and len(fits) > 1
     table = table.rename(
@@ -75,11 +83,11 @@ def _table(fit: Estimated, alpha: float) -> pd.DataFrame:
     params, interval = pd.Series(fit.params), np.asarray(fit.conf_int(alpha), dtype=float)
     return pd.DataFrame(
         {
-            "parameter": params.index.map(str),
             "estimate": params.to_numpy(),
             "low": interval[:, 0],
             "high": interval[:, 1],
-        }
+        },
+        index=params.index.map(str),
     )
 
 

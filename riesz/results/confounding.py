@@ -86,6 +86,8 @@ class Confounding(Core):
         pandas.DataFrame
             A row for each argument and parameter: the strengths ``cf_y, cf_d, rho`` to hand to :meth:`sensitivity`; ``change``, the
             estimate without the columns minus the estimate; and the bounds ``lower, upper`` that a confounder so strong allows.
+            A strength that is estimated below 0, as happens to columns that matter little and to learners that do better without
+            them, is set to 0, and then rho and the bounds are NaN: read ``change``, which is what leaving the columns out does.
 
         Examples
         --------
@@ -106,8 +108,8 @@ class Confounding(Core):
             for c, name in enumerate(self._names):
                 line = benchmark(self._elements, short, c)
                 s = np.atleast_1d(strength(line["cf_y"], line["cf_d"], 1.0))
-                found = bounds(self._elements, c, s, 0.95).iloc[0]
-                lines[", ".join(together), name] = {**line, "lower": found["lower"], "upper": found["upper"]}
+                found = bounds(self._elements, c, s, 0.95).iloc[0][["lower", "upper"]]
+                lines[", ".join(together), name] = {**line, **(found if np.isfinite(line["rho"]) else found * np.nan)}
         return pd.DataFrame.from_dict(lines, orient="index").rename_axis(["columns", "parameter"])
 
     # below: how it is put together

@@ -15,6 +15,7 @@ from riesz.diagnostics.weights import representer_by_fold, representer_health
 from riesz.errors import RieszError, pick
 from riesz.estimands.base import show
 from riesz.inference import Estimate
+from riesz.moment import Array
 from riesz.results.core import Core
 
 
@@ -242,6 +243,7 @@ class Diagnoses(Core):
 
     def _concerns(self) -> list[str]:
         return [
+            *self._treatment_concerns(),
             *concerns.about_representer(self._health, float(self.model.weights.frequency.sum())),
             *concerns.about_outcome(self._design.y, self.predictions.mu.observed, self._design.weights),
             *self._overlap_concerns(),
@@ -296,6 +298,18 @@ class Diagnoses(Core):
             self.model.weights,
             self._clusters.codes[:1],
         )
+
+    def _treatment_concerns(self) -> list[str]:
+        """Covariates are looked at as they are and as the formula makes them, but never where the treatment is in it."""
+        base, data, treatment = self._design.base, self.model.blueprint.data, self.model.blueprint.treatment
+        made: dict[str, list[Array]] = {
+            name: [data[name].to_numpy()] if data[name].dtype == np.float64 else [] for name in self.model.covariates
+        }
+        for j in base.covariates:
+            if len(base.reads[j]) == 1:
+                made[next(iter(base.reads[j]))].append(base.z[:, j])
+        arms = [show(level) for level in treatment.levels]
+        return concerns.about_treatment(made, base.strata, arms, treatment.name)
 
     def _overlap_concerns(self) -> list[str]:
         treatment = self.model.blueprint.treatment

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from riesz import remarks
+from riesz.diagnostics.weights import weighting_origin
 from riesz.estimators import describe
 from riesz.results.diagnoses import Diagnoses
 from riesz.summary import Summary, number
@@ -148,8 +149,16 @@ class Tables(Diagnoses):
     def _remarks(self) -> list[str]:
         return [
             *remarks.about_estimator(self.model),
+            *self._weighting_remarks(),
             *remarks.about_trimming(self.trimming),
             *self.warnings(),
             *self.model.learner.remarks(self._design, self.details()),
             *remarks.about_splitting(self._folds),
         ]
+
+    def _weighting_remarks(self) -> list[str]:
+        if not self.model.learner.learns_rr:
+            return []
+        origin = weighting_origin(self._crossfit.predictions, self._design).set_axis(self._names, axis=0)
+        debiased = self.estimates["std_error"].xs("dr", level="estimator")  # direct and ipw have none of their own
+        return remarks.about_weighting(origin, self.bse.fillna(debiased))

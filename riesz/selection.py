@@ -1,0 +1,53 @@
+"""Which parameters of several fits are shown, and what they are called: one row for the same effect under two names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from riesz.errors import RieszError, listing, nearest
+
+
+def select(
+    tables: Sequence[pd.DataFrame], keep: Sequence[str] | None, rename: Mapping[str, str] | None
+) -> list[pd.DataFrame]:
+    """Rename the rows of tables, and leave out those that are not asked for.
+
+    Parameters
+    ----------
+    tables : sequence of pandas.DataFrame
+        One a fit, its parameters in the index.
+    keep : sequence of str or None
+        Names, old or new; None keeps all.
+    rename : mapping of str to str or None
+        Old names to new ones.
+
+    Returns
+    -------
+    list of pandas.DataFrame
+        The same rows in the same order, less those left out.
+    """
+    if isinstance(keep, str):
+        raise RieszError(f"keep={keep!r}: wanted a list of names, such as keep=[{keep!r}].")
+    new = {} if rename is None else dict(rename)
+    old = list(dict.fromkeys(str(name) for table in tables for name in table.index))
+    shown = list(dict.fromkeys([*old, *new.values()]))
+    for argument, asked, known in (("rename", list(new), old), ("keep", keep or [], shown)):
+        for name in asked:
+            if name not in known:
+                raise RieszError(
+                    f"{argument} names {name!r}, which no fit has.{nearest(str(name), known)} There are {listing(known)}."
+                )
+    chosen = []
+    for table in tables:
+        before = [str(name) for name in table.index]
+        after = [new.get(name, name) for name in before]
+        twice = [name for name in dict.fromkeys(after) if after.count(name) > 1]
+        if twice and new:
+            raise RieszError(
+                f"rename gives two parameters of one fit the name {listing(twice)}; wanted different ones."
+            )
+        wanted = [keep is None or bool({a, b} & set(keep)) for a, b in zip(before, after, strict=True)]
+        chosen.append(table.set_axis(after, axis=0)[wanted])
+    return chosen
