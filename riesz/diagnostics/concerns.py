@@ -112,7 +112,7 @@ def about_overlap(summary: pd.DataFrame) -> list[str]:
         return []
     return [
         f"rr implies a propensity outside [0, 1] on {shares.max():.0%} of the rows that tell one ({shares.idxmax()}): it is no "
-        "inverse probability there. See fit.overlap()."
+        "inverse probability there. See fit.overlap(), and compare learner='propensity' or the ATT."
     ]
 
 
