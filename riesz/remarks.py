@@ -64,7 +64,7 @@ def about_weighting(origin: pd.DataFrame, errors: pd.Series) -> list[str]:
     whose = f" of {first.name}" if several else ""
     return [
         f"ipw, E_n[rr y], depends on where y is zero: E_n[rr]{whose} is {number(first['rr_mean'])}, wanted "
-        f"{number(first['constant_moment'])}. With y centred at its mean, ipw is {', '.join(centred)}."
+        f"{round(first['constant_moment'], 6):g}. With y centred at its mean, ipw is {', '.join(centred)}."
     ]
 
 
