@@ -235,6 +235,60 @@ def test_patience_stops_a_member_and_the_best_weights_return(binary_frame: pd.Da
     np.testing.assert_array_equal(epochs - best, 4)
 
 
+def test_a_stage_that_keeps_the_last_weights_counts_its_patience_anew(binary_frame: pd.DataFrame) -> None:
+    """The second stage is worse than the first from its first epoch on, so it ends there unless it has a best of its own."""
+    stages = (riesz.Stage(1e-2, 20, 20), riesz.Stage(1.0, 20, 0))
+
+    def epochs(keep: str) -> int:
+        learner = replace(SMALL, stages=stages, keep=keep)
+        history = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, folds=1).history
+        return int((history["stage"] == 2).sum())
+
+    assert epochs("best") == 1
+    assert epochs("last") > 1
+
+
+def weights_after(frame: pd.DataFrame, epochs: int, **changes: object) -> torch.Tensor:
+    """Weights of a network after so many steps, each on all rows."""
+    learner = replace(
+        SMALL, batch_size=10_000, weight_decay=0.0, stages=(riesz.Stage(1e-3, epochs, epochs),), **changes
+    )
+    fit = riesz.ate("y ~ treat(a) + x1 + x2", frame, learner=replace(learner, keep="last"), folds=1)
+    (one,) = fit._crossfit.fits
+    return one.fits[0].trained.mu
+
+
+def test_the_larger_learning_rate_is_that_of_the_treatments_main_effect(binary_frame: pd.DataFrame) -> None:
+    """Adam's first step is the learning rate: the last bias alone moves by it, up or down, instead of the stage's."""
+    slow, fast = (weights_after(binary_frame, 1, bias_learning_rate=rate) for rate in (None, 0.9))
+    apart = (fast - slow).abs()
+    assert apart[-1].item() == pytest.approx(0.9 - 1e-3, rel=1e-3)
+    assert apart[:-1].max().item() == 0.0
+
+
+def test_momentum_is_adams(binary_frame: pd.DataFrame) -> None:
+    """After one step Adam's average is the gradient whatever the momentum; after more it is not."""
+    for steps, alike in ((1, True), (3, False)):
+        usual, none = weights_after(binary_frame, steps), weights_after(binary_frame, steps, momentum=0.0)
+        assert torch.allclose(usual, none, atol=1e-6) is alike
+    with pytest.raises(riesz.LearnerError, match=r"momentum=1\.0.*wanted a share below 1"):
+        replace(SMALL, momentum=1.0)
+    with pytest.raises(riesz.LearnerError, match=r"momentum=1\.0.*wanted a share below 1"):
+        riesz.RieszNet(momentum=1.0)
+
+
+@pytest.mark.parametrize("learner", [riesz.MADNet.paper(), riesz.RieszNet.paper(), riesz.DragonNet.paper()])
+def test_the_papers_settings_do_not_mind_where_the_outcome_is_zero(
+    binary_frame: pd.DataFrame, learner: riesz.MADNet
+) -> None:
+    quick = replace(learner, width=16, head_width=8, stages=(riesz.Stage(1e-3, 3, 3),))
+    moved = binary_frame.assign(y=binary_frame["y"] + 1000.0)
+    fits = [riesz.ate("y ~ treat(a) + x1", frame, learner=quick, folds=1) for frame in (binary_frame, moved)]
+    for name in ("direct", "dr"):
+        own, other = (fit.estimates.loc[("ATE", name), "estimate"] for fit in fits)
+        assert own == pytest.approx(other, abs=1e-4)
+
+
 def test_exact_constraint_holds_on_the_training_rows(continuous_frame: pd.DataFrame) -> None:
     """h_n(beta - r) = 0 up to the projection of beta: h_n(r) equals h_n(projected beta) by construction."""
     learner = replace(SMALL, constraint="exact")
@@ -314,6 +368,7 @@ def test_presets() -> None:
     assert [(s.learning_rate, s.epochs, s.patience) for s in ate.stages] == [(1e-4, 100, 2), (1e-5, 600, 40)]
     assert [(s.learning_rate, s.epochs, s.patience) for s in ade.stages] == [(1e-3, 100, 2), (1e-4, 300, 20)]
     assert (ate.batch_size, ate.weight_decay, ate.bias_learning_rate, ate.keep) == (64, 1e-3, 0.9, "last")
+    assert (ate.momentum, ate.inputs, ate.networks, ate.companion) == (1e-3, "paper", 1, None)
     with pytest.raises(riesz.LearnerError, match="wanted 'ate' or 'ade'"):
         riesz.MADNet.paper("att")
 

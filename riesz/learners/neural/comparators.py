@@ -28,7 +28,7 @@ from riesz.learners.neural.networks import (
 from riesz.learners.neural.objectives.base import Objective
 from riesz.learners.neural.reading import Networks, Reading
 from riesz.learners.neural.scaling import Inputs, Scale
-from riesz.learners.neural.training import Schedule, Stage
+from riesz.learners.neural.training import USUAL_MOMENTUM, Schedule, Stage
 from riesz.moment import Array
 
 #: The stages of the paper's supplement, for its ATE and its ADE benchmark.
@@ -37,8 +37,8 @@ PAPER_STAGES = {
     "ade": (Stage(1e-3, 100, 2), Stage(1e-4, 300, 20)),
 }
 
-#: Its other settings that the comparators share with MADNet: sizes, units, optimiser. Not the larger learning rate of the outcome
-#: heads' biases, which it gives for MADNet: with it their published direct estimates are far off.
+#: Its other settings that the comparators share with MADNet: sizes, units, optimiser. Not the larger learning rate of the
+#: treatment's main effect, which is MADNet's alone.
 PAPER_SETTINGS = {
     "width": 200,
     "depth": 3,
@@ -46,6 +46,7 @@ PAPER_SETTINGS = {
     "head_depth": 2,
     "batch_size": 64,
     "weight_decay": 1e-3,
+    "momentum": 1e-3,
     "keep": "last",
     "inputs": "paper",
     "networks": 1,
@@ -66,8 +67,11 @@ class NetworkLearner(Learner):
     batch_size : int
     weight_decay : float
         Decoupled (AdamW).
+    momentum : float
+        The share of its last average that Adam's average of the gradients keeps at each step.
     bias_learning_rate : float, optional
-        Of the outcome heads' output biases; by default that of the stage.
+        Of the output biases of the outcome heads but the first, so of the treatment's main effect on mu; by default that of the
+        stage.
     keep : {"best", "last"}
         Weights kept: those with the best validation loss, or the last.
     inputs : {"standard", "splines", "paper"}
@@ -90,6 +94,7 @@ class NetworkLearner(Learner):
     stages: tuple[Stage, ...] = (Stage(1e-3, 300, 30),)
     batch_size: int = 64
     weight_decay: float = 1e-2
+    momentum: float = USUAL_MOMENTUM
     bias_learning_rate: float | None = None
     keep: Literal["best", "last"] = "best"
     inputs: Inputs = "standard"
@@ -101,9 +106,11 @@ class NetworkLearner(Learner):
     def __post_init__(self) -> None:
         choices = {"keep": ("best", "last"), "inputs": ("standard", "splines", "paper")}
         whole = ["width", "depth", "batch_size", "networks", *(["stack"] if self.stack is not None else [])]
-        numbers = ["weight_decay", *(["bias_learning_rate"] if self.bias_learning_rate is not None else [])]
+        numbers = ["weight_decay", "momentum", *(["bias_learning_rate"] if self.bias_learning_rate is not None else [])]
         check_settings(self, choices, whole, numbers)
         name = type(self).__name__
+        if not self.momentum < 1:
+            raise LearnerError(f"{name}(momentum={self.momentum!r}): wanted a share below 1.")
         if not 0 < self.validation <= 0.5:
             raise LearnerError(f"{name}(validation={self.validation!r}): wanted a share between 0 and a half.")
         if not self.stages:
@@ -152,7 +159,9 @@ class NetworkLearner(Learner):
             rows = np.arange(len(own.base.y))[own.rows]
             scale = self._scale(own, feed.inputs_of(own.base, rows))
             members += draw_members(own, seed, feed, scale, self.networks, self.validation)
-        schedule = Schedule(self.stages, self.batch_size, self.weight_decay, self.bias_learning_rate, self.keep)
+        schedule = Schedule(
+            self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
+        )
         objective = self._objective(designs[0].base.family)
         trained = train_members(feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks))
         nets = [

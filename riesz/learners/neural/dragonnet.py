@@ -44,7 +44,7 @@ class DragonNet(NetworkLearner):
         Propensities are kept in [clip, 1 - clip].
     srr : bool
         Whether the mu that is reported is mu + epsilon rr, or mu as it is. Training is the same.
-    width, depth, stages, batch_size, weight_decay, bias_learning_rate, keep, inputs, networks, validation, device, stack
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, validation, device, stack
         As for :class:`~riesz.RieszNet`.
 
     Notes

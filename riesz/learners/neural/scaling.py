@@ -64,7 +64,7 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
     inputs : ndarray, shape (n, d)
         What the network sees of these rows, before scaling.
     kind : {"standard", "splines", "paper"}
-        ``"paper"``: the outcome is divided by its standard deviation, the treatment min-max scaled, and nothing else changed.
+        ``"paper"``: the outcome is standardised, the treatment min-max scaled, and nothing else changed.
     """
     base, weights = design.base, design.weights
     share = weights / weights.sum()
@@ -83,7 +83,7 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
             np.concatenate([np.full(t, low), np.zeros(rest)]),
             np.concatenate([np.full(t, span), np.ones(rest)]),
         )
-        return Scale(centre, spread, low, span, 0.0, y_spread, one, one)
+        return Scale(centre, spread, low, span, y_mean, y_spread, one, one)
     centre = share @ inputs
     spread = np.sqrt(share @ (inputs - centre) ** 2)
     spread = np.where(spread > 1e-9 * (1.0 + np.abs(centre)), spread, 1.0)

@@ -31,7 +31,7 @@ class TARNet(NetworkLearner):
     ----------
     head_width, head_depth : int
         Hidden layers of each outcome head.
-    width, depth, stages, batch_size, weight_decay, bias_learning_rate, keep, inputs, networks, validation, device, stack
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, validation, device, stack
         As for :class:`~riesz.RieszNet`.
 
     Notes

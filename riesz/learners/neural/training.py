@@ -26,6 +26,7 @@ from riesz.learners.neural.scaling import Scale
 
 MOST_VALIDATION_ROWS = 20_000
 GATHERED = 2_000_000  # inputs gathered at once, at most
+USUAL_MOMENTUM = 0.9
 Keep = Literal["best", "each", "last"]
 
 
@@ -74,8 +75,11 @@ class Schedule:
     batch_size : int
     weight_decay : float
         Decoupled, as in AdamW.
+    momentum : float
+        The share of its last average that Adam's average of the gradients keeps at each step.
     bias_learning_rate : float or None
-        Of the outcome heads' output biases; None is that of the stage.
+        Of the output biases of the outcome heads but the first, which then have Adam's usual momentum and no weight decay; None
+        is that of the stage.
     keep : {"best", "each", "last"}
         Which weights are kept: those with the best validation loss, restored at the end of each stage; for mu those with
         the best outcome loss and for rr those with the best rest, since one often goes on learning when the other has begun
@@ -85,6 +89,7 @@ class Schedule:
     stages: tuple[Stage, ...]
     batch_size: int
     weight_decay: float
+    momentum: float
     bias_learning_rate: float | None
     keep: Keep
 
@@ -237,11 +242,11 @@ class _Run:
         self._plan()
 
     def _plan(self) -> None:
-        """Sort the parameters by learning rate: members by their pace, and the outcome heads' output biases apart."""
-        last = self.shape.size - self.shape.outcomes
+        """Sort the parameters by learning rate: members by their pace, and output biases of outcome heads apart."""
+        first = self.shape.size - self.shape.outcomes + 1
         bias = self.schedule.bias_learning_rate
-        cuts = [(slice(None), None)] if bias is None else [(slice(0, last), None), (slice(last, None), bias)]
-        self.plan: list[tuple[float, list[list[Tensor]], list[Tensor], Tensor]] = []
+        cuts = [(slice(None), None)] if bias is None else [(slice(0, first), None), (slice(first, None), bias)]
+        self.plan: list[tuple[tuple[float, float, float], list[list[Tensor]], list[Tensor], Tensor]] = []
         for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
             own = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
             for cut, apart in cuts:
@@ -249,7 +254,10 @@ class _Run:
                 steps = torch.tensor([float(self.active[at].steps) for at in own], device=self.feed.device)
                 tensors = [[part[at, cut] for at in own] for part in state]
                 rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
-                self.plan.append((rate, tensors, list(steps.unbind()), steps))
+                decay, momentum = (
+                    (self.schedule.weight_decay, self.schedule.momentum) if apart is None else (0.0, USUAL_MOMENTUM)
+                )
+                self.plan.append(((rate, decay, momentum), tensors, list(steps.unbind()), steps))
 
     def _validation(self, shown: Sequence[int]) -> Batch:
         index = np.zeros((len(shown), self.valid_size), dtype=np.int64)
@@ -306,7 +314,7 @@ class _Run:
 
     def _step(self) -> None:
         """One AdamW step for each member at the learning rate of its stage."""
-        for rate, (values, slopes, first, second), counts, steps in self.plan:
+        for (rate, decay, momentum), (values, slopes, first, second), counts, steps in self.plan:
             steps += 1
             # what torch.optim.AdamW(fused=True) calls in the end, without an optimiser for each member and stage
             torch._fused_adamw_(
@@ -317,9 +325,9 @@ class _Run:
                 [],
                 counts,
                 lr=rate,
-                beta1=0.9,
+                beta1=momentum,
                 beta2=0.999,
-                weight_decay=self.schedule.weight_decay,
+                weight_decay=decay,
                 eps=1e-8,
                 amsgrad=False,
                 maximize=False,
@@ -369,6 +377,8 @@ class _Run:
             if progress.stage + 1 < len(self.schedule.stages):
                 progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
                 progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
+                if self.schedule.keep == "last":
+                    progress.best.clear()
                 self.first[at], self.second[at] = 0.0, 0.0
                 stay.append(at)
                 moved = True
