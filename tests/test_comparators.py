@@ -15,7 +15,7 @@ import riesz
 from riesz import datasets
 from riesz.design import Design
 from riesz.learners.neural.batching import Batch, Feed, Scales
-from riesz.learners.neural.objectives.base import Objective, Readout, Seen
+from riesz.learners.neural.objectives.base import Objective, Seen, pull_back, see
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss
 
 SMALL: dict[str, Any] = {"width": 16, "stages": (riesz.Stage(1e-2, 12, 12),), "batch_size": 32}
@@ -95,11 +95,9 @@ def test_the_inverse_propensity_minimises_the_riesz_loss(question: Any) -> None:
     treated = batch.shares[0, ..., 1].round().numpy()  # of each station, shape (n, S)
     rr = torch.as_tensor(np.where(treated == 1, at_1[:, None], at_0[:, None]), dtype=torch.float32)
     heads = (rr * scales.constraint[0, 0]).reshape(1, -1, 1)
-    out = Readout(torch.cat([heads, torch.zeros(1, heads.shape[1], 2)], dim=2), batch, feed.dual)
-    _, slopes = RieszLoss("gaussian", 0.1, 0.0).slopes(
-        out.seen(torch.zeros(1, 1)), batch, scales, torch.zeros(1), torch.zeros(1, 1)
-    )
-    gradient = out.pull_back(slopes)[0, :, 0].reshape(treated.shape).numpy()
+    seen = see(heads, torch.zeros(1, len(data), 2), batch, torch.zeros(1, 1))
+    _, slopes = RieszLoss("gaussian", 0.1, 0.0).slopes(seen, batch, scales, torch.zeros(1), torch.zeros(1, 1))
+    gradient = pull_back(slopes, batch, feed.dual)[0].reshape(treated.shape).numpy()
     assert np.abs(gradient).sum() > 1e-3
     for cell in range(4):
         here = (treated == cell % 2) & (x[:, None] == cell // 2)

@@ -46,17 +46,34 @@ def test_backward_is_the_derivative_of_forward(head_depth: int, dual: bool) -> N
     stack = stack_of(shape, 2)
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(2, 14 if dual else 7, 4, generator=generator, dtype=torch.float64)
-    direction = torch.randn(2, rows.shape[1], 5, generator=generator, dtype=torch.float64)
-    stack.forward(rows, dual, keep=True)
-    stack.backward(direction.clone(), dual)
+    observed = torch.tensor([[0, 3, 4], [2, 5, 6]]) + torch.tensor([[0], [rows.shape[1]]])
+    sizes = ((2, rows.shape[1], 2), (2, 3, 3))
+    directions = [torch.randn(size, generator=generator, dtype=torch.float64) for size in sizes]
+    stack.forward_to_train(rows, observed, dual)
+    stack.backward(*(direction.clone() for direction in directions), observed, dual)
     step = 1e-6
     for place in range(0, shape.size, 5):
         moved = []
         for sign in (1, -1):
             flat = stack.flat.clone()
             flat[:, place] += sign * step
-            moved.append((Stack(shape, flat).forward(rows, dual, keep=False) * direction).sum(dim=(1, 2)))
+            found = Stack(shape, flat).forward_to_train(rows, observed, dual)
+            moved.append(sum((own * along).sum(dim=(1, 2)) for own, along in zip(found, directions, strict=True)))
         torch.testing.assert_close(stack.gradient[:, place], (moved[0] - moved[1]) / (2 * step), atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dual", [False, True])
+@pytest.mark.parametrize("head_depth", [0, 2])
+def test_training_sees_what_is_there(head_depth: int, dual: bool) -> None:
+    """The pass to train gives what the whole pass has at these places."""
+    shape = Shape(inputs=4, components=2, outcomes=3, width=6, depth=2, head_width=5, head_depth=head_depth)
+    stack = stack_of(shape, 2)
+    rows = torch.randn(2, 14 if dual else 7, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    whole = stack.forward(rows, dual)
+    observed = torch.tensor([[0, 3, 4], [2, 5, 6]]) + torch.tensor([[0], [rows.shape[1]]])
+    components, outcomes = stack.forward_to_train(rows, observed, dual)
+    torch.testing.assert_close(components, whole[..., :2])
+    torch.testing.assert_close(outcomes.flatten(0, 1), whole.flatten(0, 1)[observed.flatten(), 2:])
 
 
 def test_tangents_are_exact_derivatives() -> None:
@@ -64,8 +81,8 @@ def test_tangents_are_exact_derivatives() -> None:
     stack = stack_of(shape, 3)
     generator = torch.Generator().manual_seed(1)
     x, t = torch.randn(2, 3, 9, 4, generator=generator, dtype=torch.float64)
-    tangents = stack.forward(torch.cat([x, t], dim=1), dual=True, keep=False)[:, 9:]
-    up, down = (stack.forward(x + sign * 1e-6 * t, dual=False, keep=False) for sign in (1, -1))
+    tangents = stack.forward(torch.cat([x, t], dim=1), dual=True)[:, 9:]
+    up, down = (stack.forward(x + sign * 1e-6 * t, dual=False) for sign in (1, -1))
     torch.testing.assert_close(tangents, (up - down) / 2e-6, atol=1e-8, rtol=1e-6)
 
 

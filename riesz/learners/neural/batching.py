@@ -34,8 +34,10 @@ class Batch:
         How the outcome heads mix at each station, and its derivative along the treatment.
     observed : Tensor, shape (M, B, S, 1)
         1 at the station of the observed row, else 0.
-    observed_shares : Tensor, shape (M, B, S, H)
-        The shares, but 0 at other stations than the observed row's.
+    observed_rows : Tensor of int, shape (M, B)
+        Where the observed rows stand, counted over the members' ``rows`` one after the other.
+    observed_shares : Tensor, shape (M, B, H)
+        The shares at the observed row.
     y, weights : Tensor, shape (M, B)
         Weights sum to one for each member; rows that fill a batch up have weight zero.
     anchor : Tensor, shape (M, B, K)
@@ -47,6 +49,7 @@ class Batch:
     shares: Tensor
     share_slopes: Tensor
     observed: Tensor
+    observed_rows: Tensor
     observed_shares: Tensor
     y: Tensor
     weights: Tensor
@@ -158,6 +161,7 @@ class Feed:
         self._observed = self._tensor(
             [one.observed[:, None, None] == np.arange(self.stations)[:, None] for one in stations]
         )
+        self._observed_station = torch.as_tensor(np.concatenate([one.observed for one in stations]), device=device)
         self._y = self._tensor([(base.y - u.y_centre) / u.y_spread for base, _, u in each])
         self._weights = self._tensor([base.weights for base in bases])
         self._anchor = self._tensor([base.anchor.observed.T for base in bases])
@@ -230,13 +234,22 @@ class Feed:
             shares=shares,
             share_slopes=share_slopes,
             observed=observed,
-            observed_shares=observed * shares,
+            observed_rows=self._observed_rows(index),
+            observed_shares=(observed * shares).sum(dim=-2),
             y=(self._y[index] - scales.y_centre) * scales.y_factor,
             weights=weights / weights.sum(dim=-1, keepdim=True),
             anchor=self._anchor[index] / scales.anchor,
             value_weights=self._value_weights[index],
             slope_weights=self._slope_weights[index],
         )
+
+    def _observed_rows(self, index: Tensor) -> Tensor:
+        members, size = index.shape[-2:]
+        starts = torch.arange(members * size, device=self.device).view(members, size) * self.stations
+        if self.dual:  # tangents stand below
+            starts += torch.arange(members, device=self.device)[:, None] * size * self.stations
+        found: Tensor = starts + self._observed_station[index]
+        return found
 
     def _mix(self, raw: Tensor, scales: Scales) -> tuple[Tensor, Tensor]:
         """Shares of the outcome heads at each station, and their derivative along the treatment."""

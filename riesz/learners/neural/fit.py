@@ -161,7 +161,7 @@ class NetworkFit:
 
 
 def _heads(stack: Stack, batch: Batch, feed: Feed) -> tuple[Array, ...]:
-    out = Readout(stack.forward(batch.rows, feed.dual, keep=False), batch, feed.dual)
+    out = Readout(stack.forward(batch.rows, feed.dual), batch, feed.dual)
     heads, index = _array(out.heads[0]), _array(out.index[0])
     return index, _array(out.index_slopes[0]), heads, _array(out.head_slopes[0])
 

@@ -76,6 +76,15 @@ class Shape:
         """Multiply-adds of one row's forward pass: what useful work is counted in."""
         return sum(prod(shape) for shape in self.parameters()[::2])
 
+    @property
+    def outcome_products(self) -> int:
+        """Those of the outcome heads, which training needs at observed rows only."""
+        return (
+            self.products
+            - self.components * self.width
+            - sum(prod(shape) for shape in self.parameters()[: 2 * self.depth : 2])
+        )
+
 
 def initial(shape: Shape, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """Starting values of one member: uniform on +-1/sqrt(fan in), for weights and biases alike, shape (P,)."""
@@ -129,15 +138,15 @@ class Stack:
         self.extras = flat[:, : shape.extras]
         values, slopes = (list(_pairs(_views(part, shape))) for part in (flat, self.gradient))
         layers = [_Layer(*both) for both in zip(values, slopes, strict=True)]
-        self._body, self._joint, self._heads = (
-            layers[: shape.depth],
-            layers[shape.depth],
-            layers[shape.depth + 1 :],
-        )
+        k, depth = shape.components, shape.depth
+        joint = [*values[depth], *slopes[depth]]  # of all heads on the representation
+        (w, b, gw, gb), (hw, hb, ghw, ghb) = ([one[..., cut] for one in joint] for cut in (slice(0, k), slice(k, None)))
+        self._body, self._components = layers[:depth], _Layer((w, b), (gw, gb))
+        self._outcomes = [_Layer((hw, hb), (ghw, ghb)), *layers[depth + 1 :]]
         self._tape: list[tuple[Tensor, ...]] = []
         self._buffers: dict[tuple[object, ...], Tensor] = {}
 
-    def forward(self, rows: Tensor, dual: bool, keep: bool) -> Tensor:
+    def forward(self, rows: Tensor, dual: bool) -> Tensor:
         """All heads at some rows.
 
         Parameters
@@ -145,62 +154,75 @@ class Stack:
         rows : Tensor, shape (M, N, d) or, when dual, (M, 2N, d)
             Inputs, and below them their tangents.
         dual : bool
-        keep : bool
-            Keep what the backward pass needs.
 
         Returns
         -------
         Tensor, shape (M, N or 2N, K + H)
             Moment-constrained heads, then outcome heads; below them their tangents.
         """
-        k, tape = self.shape.components, self._tape
-        tape.clear()
-        x = rows
-        for layer in self._body:
-            x = self._forward(layer, x, dual)
-        joint = self._linear(self._joint, x, dual)
-        if not self._heads:
-            found = joint.clone()
-        else:
-            x = joint[..., k:]
-            self._activate(x, dual)
-            for layer in self._heads[:-1]:
-                x = self._forward(layer, x, dual)
-            found = torch.cat([joint[..., :k], self._linear(self._heads[-1], x, dual)], dim=-1)
-        if not keep:
-            tape.clear()
+        x = self._represent(rows, dual)
+        found = torch.cat([self._linear(self._components, x, dual), self._outcome_heads(x, dual)], dim=-1)
+        self._tape.clear()
         return found
+
+    def forward_to_train(self, rows: Tensor, observed: Tensor, dual: bool) -> tuple[Tensor, Tensor]:
+        """What a loss needs: moment-constrained heads at all rows, outcome heads at the observed ones alone.
+
+        Parameters
+        ----------
+        rows : Tensor, shape (M, N, d) or, when dual, (M, 2N, d)
+        observed : Tensor of int, shape (M, B)
+            The observed rows, counted over the members' rows one after the other.
+        dual : bool
+
+        Returns
+        -------
+        components : Tensor, shape (M, N or 2N, K)
+        outcomes : Tensor, shape (M, B, H)
+        """
+        x = self._represent(rows, dual)
+        components = self._linear(self._components, x, dual)
+        own = self._buffer("observed", observed, x.shape[2], like=x)
+        torch.index_select(x.flatten(0, 1), 0, observed.flatten(), out=own.view(-1, x.shape[2]))
+        return components, self._outcome_heads(own, dual=False)
 
     def represent(self, rows: Tensor, dual: bool) -> Tensor:
         """The shared representation at some rows, shape (M, N or 2N, width)."""
-        x = rows
-        for layer in self._body:
-            x = self._forward(layer, x, dual)
+        found = self._represent(rows, dual).clone()
         self._tape.clear()
-        return x.clone()
+        return found
 
-    def backward(self, gradient: Tensor, dual: bool) -> None:
-        """Fill ``gradient`` of the stack from the gradient of a loss in the outputs of the last forward pass."""
-        k, tape = self.shape.components, self._tape
-        g = gradient
-        if self._heads:
-            g = gradient[..., k:]
-            for layer in reversed(self._heads):
-                g = self._back(layer, g, tape.pop()[0], dual)
-                _activate_back(g, tape.pop(), dual)
-            g = torch.cat([gradient[..., :k], g], dim=-1)
-        g = self._back(self._joint, g, tape.pop()[0], dual)
+    def backward(self, components: Tensor, outcomes: Tensor, observed: Tensor, dual: bool) -> None:
+        """Fill ``gradient`` of the stack from a loss's gradient in what :meth:`forward_to_train` gave last."""
+        tape, g = self._tape, outcomes
+        for place, layer in reversed(list(enumerate(self._outcomes))):
+            g = self._back(layer, g, tape.pop()[0], dual=False)
+            if place:
+                _activate_back(g, tape.pop(), dual=False)
+        own = g.flatten(0, 1)
+        g = self._back(self._components, components, tape.pop()[0], dual)
+        g.flatten(0, 1).index_add_(0, observed.flatten(), own)
         for layer in reversed(self._body):
             _activate_back(g, tape.pop(), dual)
             g = self._back(layer, g, tape.pop()[0], dual)
 
-    def _forward(self, layer: _Layer, x: Tensor, dual: bool) -> Tensor:
-        h = self._linear(layer, x, dual)
-        self._activate(h, dual)
-        return h
+    def _represent(self, rows: Tensor, dual: bool) -> Tensor:
+        self._tape.clear()
+        x = rows
+        for layer in self._body:
+            x = self._linear(layer, x, dual)
+            self._activate(x, dual)
+        return x
+
+    def _outcome_heads(self, x: Tensor, dual: bool) -> Tensor:
+        for place, layer in enumerate(self._outcomes):
+            if place:
+                self._activate(x, dual)
+            x = self._linear(layer, x, dual)
+        return x
 
     def _linear(self, layer: _Layer, x: Tensor, dual: bool) -> Tensor:
-        h = self._buffer(layer, x, layer.after)
+        h = self._buffer(layer, x, layer.after, like=x)
         for one, w, out in zip(layer.columns(x), layer.weights, layer.columns(h), strict=True):
             torch.bmm(one, w, out=out)
         _top(h, dual).add_(layer.bias)
@@ -210,7 +232,7 @@ class Stack:
     def _activate(self, h: Tensor, dual: bool) -> None:
         """ELU of the rows of h, in place; the tangents below are multiplied by its derivative."""
         s = _top(h, dual)
-        slope = torch.clamp_max(s, 0.0, out=self._buffer(len(self._tape) if dual else None, s, s.shape[2])).exp_()
+        slope = torch.clamp_max(s, 0.0, out=self._buffer(len(self._tape) if dual else None, s, s.shape[2], s)).exp_()
         if not dual:
             torch.maximum(s, slope.sub_(1.0), out=s)  # exp and a maximum beat expm1 by a factor of two
             self._tape.append((s,))
@@ -228,16 +250,16 @@ class Stack:
             torch.bmm(one.transpose(1, 2), own, out=slopes)
         if self._body and layer is self._body[0]:
             return g
-        back = self._buffer((layer, "back"), x, layer.before)
+        back = self._buffer((layer, "back"), x, layer.before, like=x)
         for own, w, out in zip(parts, layer.turned, layer.columns(back), strict=True):
             torch.bmm(own, w, out=out)
         return back
 
-    def _buffer(self, owner: object, like: Tensor, width: int) -> Tensor:
-        key = (owner, like.shape[1], width)
+    def _buffer(self, owner: object, rows: Tensor, width: int, like: Tensor) -> Tensor:
+        key = (owner, rows.shape[1], width)
         found = self._buffers.get(key)
         if found is None:
-            found = self._buffers[key] = like.new_empty((*like.shape[:2], width))
+            found = self._buffers[key] = like.new_empty((*rows.shape[:2], width))
         return found
 
 

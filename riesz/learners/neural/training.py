@@ -21,7 +21,7 @@ from riesz.errors import LearnerError
 from riesz.learners.base import Watch
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
-from riesz.learners.neural.objectives.base import Objective, Readout
+from riesz.learners.neural.objectives.base import Objective, Seen, pull_back, see
 from riesz.learners.neural.scaling import Scale
 
 MOST_VALIDATION_ROWS = 20_000
@@ -280,21 +280,24 @@ class _Run:
         epochs = torch.tensor([float(p.epoch) for p in self.active] * (2 if self.ghost else 1), device=self.feed.device)
         total = torch.zeros(len(epochs), device=self.feed.device)
         for batch in self._batches():
-            out = Readout(self.stack.forward(batch.rows, dual, keep=True), batch, dual)
-            seen = out.seen(self.stack.extras)
+            seen = self._see(batch)
             terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
-            self.stack.backward(out.pull_back(slopes), dual)
+            self.stack.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
             self.stack.gradient[:, : self.shape.extras] = slopes.extras
             self._step()
             self.multipliers = self.objective.ascend(terms, self.multipliers)
             total += terms.loss.detach()
         batch = self.validation
-        seen = Readout(self.stack.forward(batch.rows, dual, keep=False), batch, dual).seen(self.stack.extras)
+        seen = self._see(batch)
         terms = self.objective.loss(seen, batch, self.scales, epochs, self.multipliers)
         reported = self.objective.report(seen, batch, self.scales, terms)
         shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)
+
+    def _see(self, batch: Batch) -> Seen:
+        components, outcomes = self.stack.forward_to_train(batch.rows, batch.observed_rows, self.feed.dual)
+        return see(components, outcomes, batch, self.stack.extras)
 
     def _batches(self) -> Iterator[Batch]:
         """The batches of an epoch, many gathered at once."""

@@ -1,7 +1,7 @@
 """The contract of an objective, and what it sees of a network.
 
-:class:`Readout` turns the raw outputs of a stack into the functions an objective talks about: the moment-constrained (or
-representer) heads and mu, at each station, with their slopes.
+:func:`see` turns what a stack puts out in training into what an objective talks about. :class:`Readout` reads the functions that
+were learned: the moment-constrained (or representer) heads and mu, at each station, with their slopes.
 """
 
 from __future__ import annotations
@@ -79,31 +79,34 @@ class Readout:
         values, slopes, batch = self._values[..., self._k :], self._slopes[..., self._k :], self._batch
         return (batch.share_slopes * values + batch.shares * slopes).sum(dim=-1)
 
-    def seen(self, extras: Tensor = _NOTHING) -> Seen:
-        """What a loss sees, given the parameters beside the network's own."""
-        batch, heads = self._batch, self.heads
-        moments = (batch.value_weights * heads).sum(dim=2)
-        if self._dual:
-            moments += (batch.slope_weights * self.head_slopes).sum(dim=2)
-        index = (batch.observed_shares * self._values[..., self._k :]).sum(dim=(2, 3))
-        return Seen((batch.observed * heads).sum(dim=2), moments, index, extras)
 
-    def pull_back(self, slopes: Seen) -> Tensor:
-        """The gradient of a loss in the outputs, from its gradient in what it sees."""
-        batch, k = self._batch, self._k
-        heads, moments = slopes.heads.unsqueeze(2), slopes.moments.unsqueeze(2)
-        values = torch.cat(
-            [
-                torch.addcmul(batch.observed * heads, batch.value_weights, moments),
-                batch.observed_shares * slopes.outcome[..., None, None],
-            ],
-            dim=-1,
-        )
-        if not self._dual:
-            return values.flatten(1, 2)
-        below = torch.zeros_like(values)
-        torch.mul(batch.slope_weights, moments, out=below[..., :k])
-        return torch.stack([values, below], dim=1).flatten(1, 3)
+def see(components: Tensor, outcomes: Tensor, batch: Batch, extras: Tensor = _NOTHING) -> Seen:
+    """What a loss sees of a batch.
+
+    Parameters
+    ----------
+    components : Tensor, shape (M, B S or 2 B S, K)
+        As a stack's forward pass to train gives them.
+    outcomes : Tensor, shape (M, B, H)
+    batch : Batch
+    extras : Tensor, shape (M, E)
+    """
+    members, size, stations, _ = batch.shares.shape
+    halves, k = components.shape[1] // (size * stations), components.shape[2]
+    values, *slopes = components.view(members, halves, size, stations, k).unbind(1)
+    moments = (batch.value_weights * values).sum(dim=2)
+    for below in slopes:
+        moments += (batch.slope_weights * below).sum(dim=2)
+    return Seen((batch.observed * values).sum(dim=2), moments, (batch.observed_shares * outcomes).sum(dim=2), extras)
+
+
+def pull_back(slopes: Seen, batch: Batch, dual: bool) -> tuple[Tensor, Tensor]:
+    """The gradient of a loss in components and outcomes, from its gradient in what it sees."""
+    heads, moments = slopes.heads.unsqueeze(2), slopes.moments.unsqueeze(2)
+    components = torch.addcmul(batch.observed * heads, batch.value_weights, moments).flatten(1, 2)
+    if dual:
+        components = torch.cat([components, (batch.slope_weights * moments).flatten(1, 2)], dim=1)
+    return components, batch.observed_shares * slopes.outcome.unsqueeze(2)
 
 
 @dataclass(frozen=True)

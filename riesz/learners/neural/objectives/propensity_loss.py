@@ -103,7 +103,7 @@ class PropensityLoss(Objective):
 
 def _treated(batch: Batch) -> Tensor:
     """1 for rows in arm 1, else 0, shape (M, B): the second outcome head's share."""
-    return batch.observed_shares[..., 1].sum(dim=2).round()
+    return batch.observed_shares[..., 1].round()
 
 
 @dataclass(frozen=True)
