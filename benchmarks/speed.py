@@ -2,7 +2,7 @@
 
     python benchmarks/speed.py --data ../shared/data
 
-Useful work is the matrix products of forward and backward passes, with outcome heads at the observed arm only: 90 MFLOP for one step
+Useful work is the matrix products of forward and backward passes, outcome heads at the observed arm only: 90 MFLOP for one step
 of the fully-connected network with 60 rows x 2 arms (``ratio``). The forward pass on the validation rows after each epoch is
 further work of the same kind (``ratio_with_validation``). Training and ``torch.bmm`` alternate on one thread, in processor time, so
 that whatever else the machine does disturbs both alike; a round's ratio is taken within the round, and the median over rounds
