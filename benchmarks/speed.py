@@ -4,11 +4,11 @@
 
 Useful work is the matrix products of forward and backward passes, outcome heads at the observed arm only: 90 MFLOP for one step
 of the fully-connected network with 60 rows x 2 arms (``ratio``). The forward pass on the validation rows after each epoch is
-further work of the same kind (``ratio_with_validation``). Training and ``torch.bmm`` alternate on one thread, in processor time, so
-that whatever else the machine does disturbs both alike; a round's ratio is taken within the round, and the median over rounds
-reported. With wider vector instructions products gain more than what lies between them: MKL_ENABLE_INSTRUCTIONS=AVX2 and
-ATEN_CPU_CAPABILITY=avx2 in the environment make a machine with AVX-512 one with AVX2. The sum goes to
-benchmarks/results/speed.json, or to speed_<capability>.json when that is asked for.
+further work of the same kind (``ratio_with_validation``). ``torch.bmm`` gets the same products, shapes and orientations alike.
+Training and it alternate on one thread, in processor time, so that whatever else the machine does disturbs both alike; a round's
+ratio is taken within the round, and the median over rounds reported. With wider vector instructions products gain more than what
+lies between them: MKL_ENABLE_INSTRUCTIONS=AVX2 and ATEN_CPU_CAPABILITY=avx2 in the environment make a machine with AVX-512 one
+with AVX2. The sum goes to benchmarks/results/speed.json, or to speed_<capability>.json when that is asked for.
 """
 
 from __future__ import annotations
@@ -50,16 +50,25 @@ class Clock:
         return trained
 
 
-def products(stack: int, seconds: float) -> float:
-    """GFLOP/s of ``torch.bmm`` on a stack of 120 x 200 x 200, measured for some seconds."""
-    x, w = torch.randn(stack, 120, 200), torch.randn(stack, 200, 200)
-    out = torch.empty(stack, 120, 200)
+def products(shape: Shape, stack: int, seconds: float) -> float:
+    """Seconds that ``torch.bmm`` alone needs for the products of one step of a stack: those of 60 rows x 2 arms, same shapes."""
+    sizes = [(120, shape.inputs, shape.width), *[(120, shape.width, shape.width)] * (shape.depth - 1)]
+    sizes += [(120, shape.width, shape.components)]
+    own = shape.head_width if shape.head_depth else 1
+    sizes += [(60, shape.width, shape.outcomes * own)]
+    for depth in range(shape.head_depth):
+        sizes += [(60, own, 1 if depth == shape.head_depth - 1 else own)] * shape.outcomes
+    tasks = []
+    for number, (rows, before, after) in enumerate(sizes):
+        x, w, g = (torch.randn(stack, *size) for size in ((rows, before), (before, after), (rows, after)))
+        pairs = [(x, w), (x.transpose(1, 2), g), (g, w.transpose(1, 2))]
+        tasks += [(*pair, torch.bmm(*pair)) for pair in (pairs if number else pairs[:2])]  # inputs have no gradient
     start, count = time.process_time(), 0
     while time.process_time() - start < seconds:
-        for _ in range(20):
-            torch.bmm(x, w, out=out)
-        count += 20
-    return 2 * stack * 120 * 200 * 200 * count / (time.process_time() - start) / 1e9
+        for left, right, out in tasks:
+            torch.bmm(left, right, out=out)
+        count += 1
+    return (time.process_time() - start) / count
 
 
 def efficiency(source: IHDP, kind: str, stack: int, rounds: int) -> dict[str, float]:
@@ -76,10 +85,10 @@ def efficiency(source: IHDP, kind: str, stack: int, rounds: int) -> dict[str, fl
         clock = networks.train = Clock()  # type: ignore[assignment]
         riesz.estimate_many(source.formula, tables, source.verb, learner=learner, folds=1, progress=False)
         networks.train = clock._train
-        speed = products(stack, 0.5)
+        alone = products(shape, stack, 0.5)
         if turn:  # the first warms up
             ours.append(work / clock.seconds)
-            theirs.append(speed)
+            theirs.append(work / (alone * steps))
     ratio = np.array(ours) / np.array(theirs)
     return {
         "stack": stack,
