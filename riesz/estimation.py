@@ -6,6 +6,7 @@ Everything that can be wrong with the input is raised before the first fit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Literal, TypedDict, Unpack
 
 from riesz.caller import calling_frame
@@ -245,4 +246,4 @@ def _repeats(given: int | None, learner: Learner, folds: Any) -> int:
     """The learner's own number, unless told otherwise or there is nothing to draw anew."""
     if given is not None:
         return given
-    return learner.repeats if isinstance(folds, int) and folds > 1 else 1
+    return learner.repeats if isinstance(folds, Integral) and int(folds) > 1 else 1

@@ -15,6 +15,7 @@ QUICK = {"width": 8, "head_width": 4, "stages": (riesz.Stage(1e-2, 3, 3),), "net
     ("learner", "options", "wanted"),
     [
         (riesz.MADNet(**QUICK), {"folds": 2}, 3),
+        (riesz.MADNet(**QUICK), {"folds": np.int64(2)}, 3),
         (riesz.MADNet(**QUICK, repeats=2), {"folds": 2}, 2),
         (riesz.MADNet(**QUICK), {"folds": 2, "repeats": 1}, 1),
         (riesz.MADNet(**QUICK), {"folds": 1}, 1),

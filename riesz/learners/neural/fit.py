@@ -76,20 +76,17 @@ class NetworkFit:
 
     def predict(self, design: Design) -> Predictions:
         """Mu and rr at the rows of a design, and at each of their readings."""
-        base = design.base
-        feed = self.feed if id(base) in self.feed.offsets else self.feed.like(base, self.origin)
-        rows = np.arange(len(base.y))[design.rows]
-        at = self._walk(self.trained.mu, rows, base, feed, representation=False)
-        readings = _Readings(feed, base, rows)
-        index = readings.evaluate(at.index[..., None], at.index_slopes[..., None]).map(lambda values: values[0])
-        mu = self.mu(index, base.family)
+        index, heads = self.functions(design)
+        mu = self.mu(index, design.base.family)
         if self.exact is None:
             if self.trained.rr is not self.trained.mu:
-                at = self._walk(self.trained.rr, rows, base, feed, representation=False)
-            rr = self._difference(readings.evaluate(at.heads, at.head_slopes), base, rows)
+                _, heads = self._functions(self.trained.rr, design, representation=False)
+            rr = self._difference(heads, design.base, np.arange(len(design.base.y))[design.rows])
         else:
-            shared = self._walk(self.trained.rr, rows, base, feed, representation=True)
-            rr = readings.evaluate(shared.heads @ self.exact[1:] + self.exact[0], shared.head_slopes @ self.exact[1:])
+            _, phi = self._functions(self.trained.rr, design, representation=True)
+            level, slopes = self.exact[0], self.exact[1:].T
+            shared = phi.map(lambda values: np.tensordot(slopes, values, 1))
+            rr = Evaluation(shared.observed + level[:, None], shared.values + level[:, None, None], shared.slopes)
         return Predictions(mu, rr, scale_free=True)
 
     def details(self) -> dict[str, float]:
@@ -115,9 +112,12 @@ class NetworkFit:
 
     def functions(self, design: Design, representation: bool = False) -> tuple[Evaluation, Evaluation]:
         """The mixed outcome heads, shape (n,), and the others or the representation, shape (F, n), in the network's units."""
+        return self._functions(self.trained.mu, design, representation)
+
+    def _functions(self, weights: Tensor, design: Design, representation: bool) -> tuple[Evaluation, Evaluation]:
         base, rows = design.base, np.arange(len(design.base.y))[design.rows]
         feed = self.feed if id(base) in self.feed.offsets else self.feed.like(base, self.origin)
-        at = self._walk(self.trained.mu, rows, base, feed, representation)
+        at = self._walk(weights, rows, base, feed, representation)
         readings = _Readings(feed, base, rows)
         index = readings.evaluate(at.index[..., None], at.index_slopes[..., None]).map(lambda values: values[0])
         return index, readings.evaluate(at.heads, at.head_slopes)
