@@ -4,9 +4,8 @@
 
 One IHDP data set, 200 epochs, the paper's network and settings. Writes benchmarks/paper/results/damping.csv (one row a setting and
 epoch: the signed violation h_n(beta_perp) on the validation rows) and damping.json (how often it changes sign and how far it
-swings), and draws the figure. The paper does not say how fast its multiplier ascends; here a step adds 0.1 times the violation.
-The faster it ascends, the wilder it swings: with 0.01 there is little to see even without damping, with 1 a damping of 1 is not
-enough.
+swings), and draws the figure. The paper does not say how fast its multiplier ascends; here a step adds 0.1 times the violation;
+the faster it ascends, the wilder it swings.
 """
 
 from __future__ import annotations
