@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -166,6 +168,18 @@ def without_srr(fit: riesz.Results) -> dict[str, float]:
     return {f"{name}_without_srr": float(np.median(values)) for name, values in found.items()}
 
 
+def end_with_parent() -> None:
+    """Let a worker end when the process that started it does, even if that was killed."""
+    parent = parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
 def chosen(text: str) -> list[int]:
     first, _, last = text.partition("-")
     return list(range(int(first), int(last or first) + 1))
@@ -190,7 +204,7 @@ def main() -> None:
     wanted = chosen(arguments.datasets)
     todo = [number for number in wanted if number not in set(done["dataset"])]
     groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
-    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(arguments.jobs, get_context("spawn"), initializer=end_with_parent) as pool:
         futures = [
             pool.submit(run, arguments.source, arguments.data, group, arguments.learner, options) for group in groups
         ]
