@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import time
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -50,16 +51,20 @@ class Clock:
         return trained
 
 
-def products(shape: Shape, stack: int, seconds: float) -> float:
-    """Seconds that ``torch.bmm`` alone needs for the products of one step of a stack: those of 60 rows x 2 arms, same shapes."""
-    sizes = [(120, shape.inputs, shape.width), *[(120, shape.width, shape.width)] * (shape.depth - 1)]
-    sizes += [(120, shape.width, shape.components)]
+def sizes(shape: Shape) -> list[tuple[int, int, int]]:
+    """Rows, inputs and outputs of a step's products, with 60 rows x 2 arms, of which outcome heads see the observed one."""
+    found = [(120, shape.inputs, shape.width), *[(120, shape.width, shape.width)] * (shape.depth - 1)]
     own = shape.head_width if shape.head_depth else 1
-    sizes += [(60, shape.width, shape.outcomes * own)]
+    found += [(120, shape.width, shape.components), (60, shape.width, shape.outcomes * own)]
     for depth in range(shape.head_depth):
-        sizes += [(60, own, 1 if depth == shape.head_depth - 1 else own)] * shape.outcomes
+        found += [(60, own, 1 if depth == shape.head_depth - 1 else own)] * shape.outcomes
+    return found
+
+
+def products(shape: Shape, stack: int, seconds: float) -> float:
+    """Seconds that ``torch.bmm`` alone needs for the products of one step of a stack."""
     tasks = []
-    for number, (rows, before, after) in enumerate(sizes):
+    for number, (rows, before, after) in enumerate(sizes(shape)):
         x, w, g = (torch.randn(stack, *size) for size in ((rows, before), (before, after), (rows, after)))
         pairs = [(x, w), (x.transpose(1, 2), g), (g, w.transpose(1, 2))]
         tasks += [(*pair, torch.bmm(*pair)) for pair in (pairs if number else pairs[:2])]  # inputs have no gradient
@@ -77,9 +82,9 @@ def efficiency(source: IHDP, kind: str, stack: int, rounds: int) -> dict[str, fl
     learner = riesz.MADNet.paper(stages=(riesz.Stage(1e-4, EPOCHS, EPOCHS),), stack=stack, **changes)
     tables = [source.draw(number)[0] for number in range(stack)]
     steps = EPOCHS * -(-598 // 64)  # 598 rows of 747 to learn from
-    row = 2 * shape.products - shape.outcome_products  # two arms, of which outcome heads see one
-    work = 3 * 2 * row * 60 * steps * stack / 1e9
-    validation = 2 * row * 149 * EPOCHS * stack / 1e9  # the forward pass that decides when to stop
+    forward = 2 * sum(map(prod, sizes(shape))) * stack / 1e9
+    work = 3 * forward * steps
+    validation = forward * 149 / 60 * EPOCHS  # the forward pass that decides when to stop
     ours, theirs = [], []
     for turn in range(rounds + 1):
         clock = networks.train = Clock()  # type: ignore[assignment]

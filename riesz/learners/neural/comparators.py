@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from riesz.design import Base, Design
-from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.expansion import Expansions
@@ -20,6 +19,7 @@ from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import (
     Countdown,
     check_settings,
+    check_training,
     draw_members,
     find_device,
     fit_by_signature,
@@ -108,13 +108,7 @@ class NetworkLearner(Learner):
         whole = ["width", "depth", "batch_size", "networks", *(["stack"] if self.stack is not None else [])]
         numbers = ["weight_decay", "momentum", *(["bias_learning_rate"] if self.bias_learning_rate is not None else [])]
         check_settings(self, choices, whole, numbers)
-        name = type(self).__name__
-        if not self.momentum < 1:
-            raise LearnerError(f"{name}(momentum={self.momentum!r}): wanted a share below 1.")
-        if not 0 < self.validation <= 0.5:
-            raise LearnerError(f"{name}(validation={self.validation!r}): wanted a share between 0 and a half.")
-        if not self.stages:
-            raise LearnerError(f"{name}(stages=()): wanted at least one stage.")
+        check_training(self)
         self._check_own_settings()
 
     @abstractmethod

@@ -16,12 +16,14 @@ from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.blending import blend
 from riesz.learners.neural.closed import make_closed_form
+from riesz.learners.neural.comparators import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import (
     Countdown,
     check_settings,
+    check_training,
     draw_members,
     find_device,
     fit_by_signature,
@@ -164,12 +166,7 @@ class MADNet(Learner):
             whole if self.stack is None else [*whole, "stack"],
             ("penalty", "growth", "rho", "damping", "ascent", "weight_decay", "momentum"),
         )
-        if not self.momentum < 1:
-            raise LearnerError(f"MADNet(momentum={self.momentum!r}): wanted a share below 1.")
-        if not 0 < self.validation <= 0.5:
-            raise LearnerError(f"MADNet(validation={self.validation!r}): wanted a share between 0 and a half.")
-        if not self.stages:
-            raise LearnerError("MADNet(stages=()): wanted at least one stage.")
+        check_training(self)
 
     @classmethod
     def paper(cls, benchmark: Literal["ate", "ade"] = "ate", **changes: Any) -> MADNet:
@@ -186,27 +183,10 @@ class MADNet(Learner):
         >>> riesz.MADNet.paper("ade").stages[0].learning_rate
         0.001
         """
-        stages = {
-            "ate": (Stage(1e-4, 100, 2), Stage(1e-5, 600, 40)),
-            "ade": (Stage(1e-3, 100, 2), Stage(1e-4, 300, 20)),
-        }
-        if benchmark not in stages:
+        if benchmark not in PAPER_STAGES:
             raise LearnerError(f"MADNet.paper({benchmark!r}): wanted 'ate' or 'ade'.")
-        made = cls(
-            width=200,
-            depth=3,
-            head_width=100,
-            head_depth=2,
-            stages=stages[benchmark],
-            weight_decay=1e-3,
-            momentum=1e-3,
-            bias_learning_rate=0.9,
-            keep="last",
-            inputs="paper",
-            companion=None,
-            networks=1,
-            repeats=1,
-        )
+        settings: dict[str, Any] = {**PAPER_SETTINGS, "stages": PAPER_STAGES[benchmark]}
+        made = cls(**settings, bias_learning_rate=0.9, companion=None, repeats=1)
         return replace(made, **changes)
 
     def check(self, design: Design, rows: int) -> None:

@@ -71,20 +71,6 @@ class Shape:
         """P, the number of parameters of one member."""
         return self.extras + sum(prod(shape) for shape in self.parameters())
 
-    @property
-    def products(self) -> int:
-        """Multiply-adds of one row's forward pass: what useful work is counted in."""
-        return sum(prod(shape) for shape in self.parameters()[::2])
-
-    @property
-    def outcome_products(self) -> int:
-        """Those of the outcome heads, which training needs at observed rows only."""
-        return (
-            self.products
-            - self.components * self.width
-            - sum(prod(shape) for shape in self.parameters()[: 2 * self.depth : 2])
-        )
-
 
 def initial(shape: Shape, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """Starting values of one member: uniform on +-1/sqrt(fan in), for weights and biases alike, shape (P,)."""

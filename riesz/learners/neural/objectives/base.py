@@ -52,7 +52,7 @@ class Readout:
     """
 
     def __init__(self, outputs: Tensor, batch: Batch, dual: bool) -> None:
-        self._batch, self._dual = batch, dual
+        self._batch = batch
         members, size, stations, mixed = batch.shares.shape
         split = outputs.view(members, -1, size, stations, outputs.shape[-1])
         self._values, self._k = split[:, 0], outputs.shape[-1] - mixed
