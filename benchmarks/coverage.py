@@ -1,10 +1,10 @@
 """Coverage of 95% intervals and error beside the oracle's, every verb of every simulation.
 
-    python benchmarks/coverage.py [--draws 2000] [--rows 1000] [--jobs 2] [--only binary arms] [--learner linear]
+    python benchmarks/coverage.py [--draws 2000] [--rows 1000] [--jobs 2] [--only binary arms] [--verbs ate ade] [--learner linear]
 
 Raw draws go to benchmarks/raw/ as they come (not committed); stop at any time, and the same command goes on from there.
 The table goes to benchmarks/results/coverage_<learner>_<rows>.csv. The closed-form learner gets a correctly specified formula,
-others the plain one (``y ~ treat(a) + .``). Cells whose coverage is rejected, or whose error is more than 1.25 times that of the
+others the plain one (``y ~ treat(a) + .``). ``--verbs`` picks among those each simulation has. Cells whose coverage is rejected, or whose error is more than 1.25 times that of the
 one-step estimate from the true mu and rr on the same draws, are listed in the JSON file beside it.
 """
 
@@ -23,6 +23,11 @@ HERE = Path(__file__).parent
 WORST = 1.25
 
 
+def verbs_of(name: str, wanted: list[str] | None) -> list[str]:
+    """The verbs a simulation has a truth for, or those of them that are wanted."""
+    return [verb for verb in datasets.get(name).questions if wanted is None or verb in wanted]
+
+
 def cells(table: pd.DataFrame) -> list[str]:
     """Simulation, verb and parameter of some cells."""
     return [f"{row.simulation}: {row.verb}, {row.parameter}" for row in table.itertuples()]
@@ -37,6 +42,7 @@ def main() -> None:
     parser.add_argument("--verbs", nargs="*", default=None)
     parser.add_argument("--only", nargs="*", default=list(datasets.SIMULATIONS))
     arguments = parser.parse_args()
+    chosen = {name: asked for name in arguments.only if (asked := verbs_of(name, arguments.verbs))}
     raw = HERE / "raw"
     raw.mkdir(exist_ok=True)
     pieces = [
@@ -45,13 +51,13 @@ def main() -> None:
             arguments.rows,
             range(arguments.draws),
             formula=None if arguments.learner == "linear" else datasets.get(name).plain_formula,
-            verbs=arguments.verbs,
+            verbs=asked,
             path=raw / f"coverage_{arguments.learner}_{name}_{arguments.rows}.csv",
             processes=arguments.jobs,
             progress=True,
             learner=arguments.learner,
         )
-        for name in arguments.only
+        for name, asked in chosen.items()
     ]
     frame = pd.concat(pieces, ignore_index=True)
     table = montecarlo.coverage(frame)
@@ -65,6 +71,8 @@ def main() -> None:
     stem = results / f"coverage_{arguments.learner}_{arguments.rows}"
     table.round(6).to_csv(stem.with_suffix(".csv"), index=False)
     command = f"python benchmarks/coverage.py --draws {arguments.draws} --rows {arguments.rows}"
+    if arguments.verbs:
+        command += f" --verbs {' '.join(arguments.verbs)}"
     facts = {
         **provenance(command + f" --learner {arguments.learner}"),
         "pooled_coverage": round(float(pooled), 4),
