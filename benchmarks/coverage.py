@@ -4,8 +4,9 @@
 
 Raw draws go to benchmarks/raw/ as they come (not committed); stop at any time, and the same command goes on from there.
 The table goes to benchmarks/results/coverage_<learner>_<rows>.csv. The closed-form learner gets a correctly specified formula,
-others the plain one (``y ~ treat(a) + .``). ``--verbs`` picks among those each simulation has. Cells whose coverage is rejected, or whose error is more than 1.25 times that of the
-one-step estimate from the true mu and rr on the same draws, are listed in the JSON file beside it.
+others the plain one (``y ~ treat(a) + .``). ``--verbs`` picks among those each simulation has a truth for. Cells whose coverage is
+rejected, or whose error is more than 1.25 times that of the one-step estimate from the true mu and rr on the same draws, are listed
+in the JSON file beside it.
 """
 
 from __future__ import annotations

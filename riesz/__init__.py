@@ -27,7 +27,7 @@ from riesz.version import __version__
 if TYPE_CHECKING:
     from riesz.learners.neural.dragonnet import DragonNet
     from riesz.learners.neural.embedding import NeuralEmbedding
-    from riesz.learners.neural.learner import MADNet
+    from riesz.learners.neural.madnet import MADNet
     from riesz.learners.neural.riesznet import RieszNet
     from riesz.learners.neural.tarnet import TARNet
     from riesz.learners.neural.training import Stage

@@ -14,6 +14,7 @@ from riesz import datasets
 from riesz.learners.neural.batching import Feed, Scales
 from riesz.learners.neural.expansion import make_expansion, make_expansions
 from riesz.learners.neural.network import Shape, Stack, initial
+from riesz.learners.neural.networks import draw_members
 from riesz.learners.neural.objectives.base import Objective, Seen
 from riesz.learners.neural.scaling import make_scale
 from riesz.learners.neural.stations import make_stations
@@ -371,9 +372,9 @@ def test_clusters_are_not_cut_by_validation() -> None:
     data = datasets.get("clustered").draw(300, seed=1).data
     fit = riesz.ate("y ~ treat(a) + x1", data, learner=SMALL, cluster="village", folds=2)
     design = fit.model.blueprint.design
-    (member,) = SMALL._members(
-        design, 0, Feed([design.base], torch.device("cpu"), [make_expansions(design.base, expand=False)])
-    )
+    feed = Feed([design.base], torch.device("cpu"), [make_expansions(design.base, expand=False)])
+    scale = make_scale(design, feed.inputs_of(design.base, np.arange(300)), "standard")
+    (member,) = draw_members(design, 0, feed, scale, networks=1, validation=0.2)
     groups = design.base.groups
     assert not set(groups[member.train]) & set(groups[member.valid])
     assert len(member.train) + len(member.valid) == 300
@@ -434,7 +435,7 @@ def test_slopes_of_the_loss_are_its_derivatives(family: str, changes: dict[str, 
     generator = torch.Generator().manual_seed(3)
     seen = Seen(*(torch.randn(shape, generator=generator) for shape in ((2, 32, 2), (2, 32, 2), (2, 32))))
     state = (batch, scales, torch.tensor([3.0, 5.0]), torch.tensor([[0.3, -0.2], [0.1, 0.4]]))
-    objective = learner._objective(base)
+    objective = learner._objective(base.family)
     _, formula = objective.slopes(seen, *state)
     _, automatic = Objective.slopes(objective, seen, *state)
     for one, other in zip(formula, automatic, strict=True):

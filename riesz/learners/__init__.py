@@ -12,7 +12,7 @@ from riesz.learners.propensity import Propensity
 
 #: Learners that train networks, and their modules: torch takes a second or two to import, so they are imported when asked for.
 NEURAL = {
-    "MADNet": "riesz.learners.neural.learner",
+    "MADNet": "riesz.learners.neural.madnet",
     "RieszNet": "riesz.learners.neural.riesznet",
     "DragonNet": "riesz.learners.neural.dragonnet",
     "TARNet": "riesz.learners.neural.tarnet",

@@ -177,7 +177,7 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
 def _ridge(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
     b = basis.projections[:, 0]
     lam = choose_outcome_penalty(design, basis, y, b, grid)[0] if penalty == "loo" else float(penalty)
-    return basis.transform @ (b * basis.shrink(lam)), lam
+    return basis.solve(b, lam), lam
 
 
 def riesz_coefficients(

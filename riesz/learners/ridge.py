@@ -71,6 +71,10 @@ class Basis:
         """1 / (1 + lambda d), shape (k,) or (k, L)."""
         return 1.0 / (1.0 + np.multiply.outer(self.penalty, lam))
 
+    def solve(self, direction: Array, lam: float) -> Array:
+        """The ridge regression whose unpenalised solution is a direction of the basis, as coefficients of the columns."""
+        return self.transform @ (direction * self.shrink(lam))
+
 
 def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Rows, Array, Array]]:
     for own, rows in design.blocks():

@@ -42,7 +42,7 @@ TYPES = {
     "Kernel": "riesz.learners.kernel",
     "KernelFit": "riesz.learners.kernel",
     "Propensity": "riesz.learners.propensity",
-    "MADNet": "riesz.learners.neural.learner",
+    "MADNet": "riesz.learners.neural.madnet",
     "RieszNet": "riesz.learners.neural.riesznet",
     "RieszReading": "riesz.learners.neural.objectives.riesz_loss",
     "DragonNet": "riesz.learners.neural.dragonnet",

@@ -121,10 +121,11 @@ def make_closed_form(design: Design, stations: Stations) -> ClosedForm:
         chosen = [choose_outcome_penalty(made, basis, made.y, basis.projections[:, 0], grid)]
         m = moments(made, basis)
         chosen += [choose_riesz_penalty(made, basis, c, m[c], grid) for c in range(design.components)]
+        directions = [basis.projections[:, 0], *m]
         for target, (penalty, loss) in enumerate(chosen):
             leader = best[target]
             if leader is None or loss < leader[0]:
-                best[target] = loss, _solve(target, made, basis, m, features, penalty)
+                best[target] = loss, Solution(features, basis.solve(directions[target], penalty), penalty)
     mu, *rr = [leader[1] for leader in best if leader is not None]
     apart = _arm_by_arm(stations, design)
     if apart is not None and best[0] is not None and apart[0] < best[0][0]:
@@ -140,15 +141,15 @@ def refit(closed: ClosedForm, design: Design, stations: Stations) -> ClosedForm:
         mu = _again(closed.mu, stations, design, lambda made, one: fit_logistic(made, one.penalty))
     else:
         mu = _again(closed.mu, stations, design, _ridge)
-    found: dict[int, tuple[Design, Basis, Array]] = {}
+    found: dict[int, tuple[Basis, Array]] = {}
     rr = []
     for component, one in enumerate(closed.rr):
         if id(one.features) not in found:
             made = _columns(one.features, stations, design)
             basis, _ = _basis(made)
-            found[id(one.features)] = made, basis, moments(made, basis)
-        made, basis, m = found[id(one.features)]
-        rr.append(_solve(1 + component, made, basis, m, one.features, one.penalty))
+            found[id(one.features)] = basis, moments(made, basis)
+        basis, m = found[id(one.features)]
+        rr.append(Solution(one.features, basis.solve(m[component], one.penalty), one.penalty))
     return ClosedForm(closed.expansions, mu, tuple(rr))
 
 
@@ -169,7 +170,7 @@ def _again(one: Solution, stations: Stations, design: Design, solve: Callable[..
 
 def _ridge(made: Design, one: Solution) -> tuple[Array, float]:
     basis, _ = _basis(made)
-    return basis.transform @ (basis.projections[:, 0] * basis.shrink(one.penalty)), one.penalty
+    return basis.solve(basis.projections[:, 0], one.penalty), one.penalty
 
 
 def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | None:
@@ -197,8 +198,9 @@ def _regress(main: npt.NDArray[np.bool_], stations: Stations, design: Design) ->
     features = FeatureSet(main, np.zeros_like(main))
     made = _columns(features, stations, design)
     basis, grid = _basis(made)
-    penalty, loss = choose_outcome_penalty(made, basis, made.y, basis.projections[:, 0], grid)
-    return loss, _solve(0, made, basis, np.empty((0, 0)), features, penalty)
+    direction = basis.projections[:, 0]
+    penalty, loss = choose_outcome_penalty(made, basis, made.y, direction, grid)
+    return loss, Solution(features, basis.solve(direction, penalty), penalty)
 
 
 def _joined(parts: Sequence[Solution], arms: Array) -> Solution:
@@ -256,12 +258,6 @@ def _columns(features: FeatureSet, stations: Stations, design: Design) -> Design
 def _basis(made: Design) -> tuple[Basis, Array]:
     basis = make_basis(made, made.weights, made.y[None])
     return basis, GRID if basis.rank < len(made) else GRID[1:]
-
-
-def _solve(target: int, made: Design, basis: Basis, m: Array, features: FeatureSet, penalty: float) -> Solution:
-    """Outcome (target 0) or Riesz (target 1 + component) regression on given features."""
-    direction = basis.projections[:, 0] if target == 0 else m[target - 1]
-    return Solution(features, basis.transform @ (direction * basis.shrink(penalty)), penalty)
 
 
 def _features(features: FeatureSet, stations: Stations, base: Base, rows: Rows) -> Evaluation:

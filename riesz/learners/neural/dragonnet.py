@@ -11,10 +11,11 @@ from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.derived import arm_coefficients, arm_numbers
 from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.comparators import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
+from riesz.learners.neural.comparators import Comparator
 from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import check_settings, find_device
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss, PropensityReading
@@ -23,7 +24,7 @@ from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class DragonNet(NetworkLearner):
+class DragonNet(Comparator):
     """DragonNet: one network of the covariates learns the propensity and one outcome regression an arm.
 
     For a treatment with two arms. The propensity's logit is linear in the shared representation; rr follows from the

@@ -21,7 +21,7 @@ from riesz.errors import LearnerError
 from riesz.learners.derived import arm_numbers
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.closed import MOST_ROWS
-from riesz.learners.neural.comparators import NetworkLearner
+from riesz.learners.neural.comparators import Comparator
 from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import NetworkFit
@@ -37,7 +37,7 @@ from riesz.predictions import Predictions, no_representer
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuralEmbedding(NetworkLearner):
+class NeuralEmbedding(Comparator):
     """NN embedding: features of the covariates are learned, and their mean embedding gives the plug-in.
 
     It learns mu alone: the direct estimator is all it serves, without a standard error. The treatment may have any number of
@@ -114,7 +114,7 @@ class NeuralEmbedding(NetworkLearner):
         penalty = self.penalty
         if penalty == "loo":
             penalty, _ = choose_outcome_penalty(made, basis, made.y, b, grid)
-        return EmbeddingReading(basis.transform @ (b * basis.shrink(float(penalty))))
+        return EmbeddingReading(basis.solve(b, float(penalty)))
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,21 @@
-"""MADNet: the paper's network as a learner."""
+"""What all learners of networks share: settings, and training from designs to networks."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from riesz.design import Base, Design
-from riesz.errors import LearnerError
-from riesz.learners.base import Fit, Learner, Watch, need_covariates
-from riesz.learners.linear import need_identification
+from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.blending import blend
-from riesz.learners.neural.closed import make_closed_form
-from riesz.learners.neural.comparators import PAPER_SETTINGS, PAPER_STAGES
-from riesz.learners.neural.expansion import make_expansions
-from riesz.learners.neural.fit import Ensemble, NetworkFit
+from riesz.learners.neural.expansion import Expansions
+from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import (
     Countdown,
@@ -27,45 +24,61 @@ from riesz.learners.neural.networks import (
     draw_members,
     find_device,
     fit_by_signature,
-    need_rows,
     train_members,
 )
-from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
-from riesz.learners.neural.scaling import Inputs, make_scale
-from riesz.learners.neural.stations import make_stations
+from riesz.learners.neural.objectives.base import Objective
+from riesz.learners.neural.scaling import Inputs, Scale
 from riesz.learners.neural.training import USUAL_MOMENTUM, Keep, Member, Schedule, Stage
+from riesz.moment import Array
+
+#: The stages of the paper's supplement, for its ATE and its ADE benchmark.
+PAPER_STAGES = {
+    "ate": (Stage(1e-4, 100, 2), Stage(1e-5, 600, 40)),
+    "ade": (Stage(1e-3, 100, 2), Stage(1e-4, 300, 20)),
+}
+
+#: Its other settings that MADNet and the comparators share: sizes, units, optimiser. Not the larger learning rate of the
+#: treatment's main effect, which is MADNet's alone.
+PAPER_SETTINGS = {
+    "width": 200,
+    "depth": 3,
+    "head_width": 100,
+    "head_depth": 2,
+    "batch_size": 64,
+    "weight_decay": 1e-3,
+    "momentum": 1e-3,
+    "keep": "last",
+    "inputs": "paper",
+    "networks": 1,
+    "validation": 0.2,
+}
 
 
 @dataclass(frozen=True)
-class MADNet(Learner):
-    """Moment-constrained automatic debiasing network: one network learns mu and beta_perp jointly.
+class TrainedNetwork:
+    """A network after training.
 
-    What verbs learn with unless they are told otherwise.
+    Attributes
+    ----------
+    fit : NetworkFit
+    held_out : ndarray of int
+        The rows of its base that it kept back to decide when to stop.
+    """
 
-    The network sees the raw treatment (indicators for several arms) and the formula's columns that do not involve the
-    treatment, so a formula need not spell interactions out. Derivatives are exact. The folds and repeats of a fit are
-    trained side by side.
+    fit: NetworkFit
+    held_out: npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkLearner(Learner):
+    """Settings of networks and of their training; a learner adds its own, an objective and what it makes of trained networks.
 
     Parameters
     ----------
-    architecture : {"multihead", "fully_connected"}
-        A shared body with outcome heads of their own, or outputs that are all linear in the body.
-    width, depth, head_width, head_depth : int
-        Hidden layers of the body and of each outcome head.
-    constraint : {"absolute", "multiplier", "exact"}
-        How h_n(beta_perp) = 0 is enforced: the paper's absolute penalty; a Lagrange multiplier learned by ascent, with
-        damping (it oscillates when damping is low); or trained like ``"absolute"`` and then solved in closed form for the
-        last layer.
-    penalty : float
-        Weight of the constraint, relative to the anchor's size; exact in the limit once it exceeds 2.
-    growth : float
-        The penalty is multiplied by this after every epoch.
-    rho : float
-        Weight of the outcome's loss.
-    damping, ascent : float
-        Of the multiplier method.
+    width, depth : int
+        Hidden layers of the shared body.
     stages : tuple of Stage
-        Learning rates, epochs and patience, one stage after the other.
+        Learning rates, epochs and patience, one stage after the other; a stage may halve its learning rate on a plateau.
     batch_size : int
     weight_decay : float
         Decoupled (AdamW).
@@ -74,190 +87,100 @@ class MADNet(Learner):
     bias_learning_rate : float, optional
         Of the output biases of the outcome heads but the first, so of the treatment's main effect on mu; by default that of the
         stage.
-    keep : {"best", "each", "last"}
-        Weights kept: those with the best validation loss; for mu those with the best outcome loss and for rr those with the
-        best rest (training goes on until neither improves); or the last.
+    keep : str
+        Weights kept: one of ``keeps``.
     inputs : {"standard", "splines", "paper"}
-        Standardise everything; give numeric inputs as orthonormal features of a natural cubic spline, too, so that the
-        network bends early; or change only what the paper's code does.
-    companion : {"splines", None}
-        Blend the networks with closed forms of mu and rr on splines of the inputs and their products with the treatment, each
-        weighted by how well it predicts rows it has not seen; or rely on the networks alone.
+        Standardise everything; give numeric inputs as features of a natural cubic spline, too; or change only what the paper
+        does.
     networks : int
         Networks for each training set, whose predictions are averaged; each keeps other rows for validation.
-    repeats : int
-        How often cross-fitting is repeated, with new folds, when a verb is not given ``repeats``.
     validation : float
         Share of a training set that decides when to stop.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
     stack : int, optional
-        Networks trained side by side at the most; by default as many as the processor's cache likes. Affects speed only.
-
-    Notes
-    -----
-    Two small networks are trained on each training set, each keeping another fifth of the rows to decide when to stop, and
-    averaged. Cross-fitting is repeated three times with new folds, and the median of the estimates is reported: what an estimate
-    owes to chance, in folds and in starting values, is averaged out by repeats better than by more networks on the same folds.
-
-    The networks are blended with closed forms: ridge regressions of mu and rr on splines of the inputs and their products
-    with the treatment, and, where the treatment has arms, also a regression of mu for each arm. Networks alone bend too late for a
-    thousand rows, and the closed forms alone miss what is not additive. Both are weighed on rows that neither has seen: rr
-    by the Riesz loss, mu by the squared error with weights rr^2, since that is the error which the one-step estimator is left with.
-    ``fit.details()`` shows the weights.
-
-    These settings were found by hand, on a few draws each of the simulations of ``riesz.datasets`` (n = 1000) and on some of the
-    IHDP data sets. Tried with an earlier version, of five networks and without repeats: networks that correct the closed form
-    instead of standing beside it (as good on the simulations, worse on IHDP), spline inputs for the networks (the same), wider and
-    deeper networks (no better for two to three times the time), ten times the weight decay (worse on IHDP), a second stage
-    of fine-tuning (no difference).
-
-    References
-    ----------
-    Hines and Hines, "Automatic debiasing of neural networks via moment-constrained learning".
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-    >>> quick = riesz.MADNet(width=16, head_width=8, networks=1, repeats=1, stages=(riesz.Stage(1e-2, 5, 5),))
-    >>> riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2).nobs
-    300
+        Networks trained side by side at the most. Affects speed only.
     """
 
     one_thread: ClassVar[bool] = True
+    keeps: ClassVar[tuple[Keep, ...]] = ("best", "last")
 
-    architecture: Literal["multihead", "fully_connected"] = "multihead"
-    width: int = 64
+    width: int = 128
     depth: int = 2
-    head_width: int = 32
-    head_depth: int = 1
-    constraint: Literal["absolute", "multiplier", "exact"] = "absolute"
-    penalty: float = 5.0
-    growth: float = 1.0
-    rho: float = 1.0
-    damping: float = 1.0
-    ascent: float = 0.01
-    stages: tuple[Stage, ...] = (Stage(3e-3, 100, 10),)
+    stages: tuple[Stage, ...] = (Stage(1e-3, 300, 30),)
     batch_size: int = 64
-    weight_decay: float = 0.1
+    weight_decay: float = 1e-2
     momentum: float = USUAL_MOMENTUM
     bias_learning_rate: float | None = None
-    keep: Keep = "each"
+    keep: Keep = "best"
     inputs: Inputs = "standard"
-    companion: Literal["splines"] | None = "splines"
-    networks: int = 2
-    repeats: int = 3
+    networks: int = 1
     validation: float = 0.2
     device: str = "auto"
     stack: int | None = None
 
     def __post_init__(self) -> None:
-        whole = ["width", "depth", "head_width", "head_depth", "batch_size", "networks", "repeats"]
-        check_settings(
-            self,
-            {
-                "architecture": ("multihead", "fully_connected"),
-                "constraint": ("absolute", "multiplier", "exact"),
-                "keep": ("best", "each", "last"),
-                "inputs": ("standard", "splines", "paper"),
-                "companion": ("splines", None),
-            },
-            whole if self.stack is None else [*whole, "stack"],
-            ("penalty", "growth", "rho", "damping", "ascent", "weight_decay", "momentum"),
-        )
+        choices = {"keep": self.keeps, "inputs": ("standard", "splines", "paper")}
+        whole = ["width", "depth", "batch_size", "networks", *(["stack"] if self.stack is not None else [])]
+        numbers = ["weight_decay", "momentum", *(["bias_learning_rate"] if self.bias_learning_rate is not None else [])]
+        check_settings(self, choices, whole, numbers)
         check_training(self)
+        self._check_own_settings()
 
-    @classmethod
-    def paper(cls, benchmark: Literal["ate", "ade"] = "ate", **changes: Any) -> MADNet:
-        """The paper's settings for its ATE or its ADE benchmark; further keywords change single ones.
+    @abstractmethod
+    def _check_own_settings(self) -> None:
+        """Refuse settings of the subclass."""
 
-        They are those of its supplement, read with the authors' published code where the two differ: the outcome is centred as
-        well as scaled, the larger learning rate belongs to the treatment's main effect (a term psi a of mu), each stage counts its
-        patience anew, and Adam has hardly any momentum (the code hands 0.001 over as momentum where the supplement has a weight
-        decay of 0.001, which changes next to nothing).
+    @abstractmethod
+    def _seen(self, base: Base) -> tuple[Base, Expansions]:
+        """The base that networks are trained on, and how their inputs are made from it."""
 
-        Examples
-        --------
-        >>> import riesz
-        >>> riesz.MADNet.paper("ade").stages[0].learning_rate
-        0.001
-        """
-        if benchmark not in PAPER_STAGES:
-            raise LearnerError(f"MADNet.paper({benchmark!r}): wanted 'ate' or 'ade'.")
-        settings: dict[str, Any] = {**PAPER_SETTINGS, "stages": PAPER_STAGES[benchmark]}
-        made = cls(**settings, bias_learning_rate=0.9, companion=None, repeats=1)
-        return replace(made, **changes)
+    @abstractmethod
+    def _shape(self, feed: Feed, components: int) -> Shape:
+        """Sizes of a network, for so many components of the moment."""
 
-    def check(self, design: Design, rows: int) -> None:
-        need_rows(rows)
-        need_covariates(design.base, "MADNet")
-        need_identification(design, rows)
-        find_device(self.device)
+    @abstractmethod
+    def _scale(self, design: Design, inputs: Array) -> Scale:
+        """Units of a training set."""
+
+    @abstractmethod
+    def _objective(self, family: str) -> Objective:
+        """What is minimised."""
+
+    @abstractmethod
+    def _fits(self, designs: Sequence[Design], trained: Sequence[Sequence[TrainedNetwork]]) -> list[Fit]:
+        """What becomes of the networks of each design."""
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
-
-    def describe(self, family: str) -> str:
-        usual = (MADNet.architecture, MADNet.constraint)
-        unusual = [one.replace("_", " ") for one in (self.architecture, self.constraint) if one not in usual]
-        beside = "" if self.companion is None else " with splines"
-        return f"MADNet{beside}" + (f" ({', '.join(unusual)})" if unusual else "")
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, watch))
 
     def _train(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> list[Fit]:
         """Train the networks of designs that can share a feed."""
-        bases = list({id(design.base): design.base for design in designs}.values())
-        feed = Feed(
-            bases, find_device(self.device), [make_expansions(base, self.inputs == "splines") for base in bases]
-        )
-        shape = self._shape(feed)
-        members = [
-            member for design, seed in zip(designs, seeds, strict=True) for member in self._members(design, seed, feed)
-        ]
-        objective, finished = self._objective(bases[0]), Countdown(watch, self.networks)
-        trained = train_members(feed, members, shape, objective, self._schedule(), self.stack, finished)
-        beside = [] if self.companion is None else bases
-        stations = {id(base): make_stations(base, make_expansions(base, expand=True)) for base in beside}
-        made: list[Fit] = []
-        for number, design in enumerate(designs):
-            own_numbers = range(number * self.networks, (number + 1) * self.networks)
-            nets = [NetworkFit(trained[n], shape, members[n].scale, feed, members[n].origin, None) for n in own_numbers]
-            if self.constraint == "exact":
-                nets = [net.solved_exactly(design) for net in nets]
-            ensemble = Ensemble(tuple(nets))
-            if self.companion is None:
-                made.append(ensemble)
-                continue
-            points = stations[id(design.base)]
-            parts = [members[n].valid - feed.offsets[id(design.base)] for n in own_numbers]
-            made.append(blend(ensemble, make_closed_form(design, points), points, design, parts))
-        return made
-
-    def _shape(self, feed: Feed) -> Shape:
-        heads = (self.head_width, self.head_depth) if self.architecture == "multihead" else (0, 0)
-        return Shape(feed.inputs, feed.components, feed.heads, self.width, self.depth, *heads)
-
-    def _objective(self, base: Base) -> MomentConstrained:
-        return MomentConstrained(
-            family=base.family,
-            constraint="multiplier" if self.constraint == "multiplier" else "absolute",
-            penalty=self.penalty,
-            growth=self.growth,
-            rho=self.rho,
-            damping=self.damping,
-            ascent=self.ascent,
-        )
-
-    def _schedule(self) -> Schedule:
-        return Schedule(
+        bases = {id(design.base): design.base for design in designs}
+        seen = {key: self._seen(base) for key, base in bases.items()}
+        feed = Feed([base for base, _ in seen.values()], find_device(self.device), [how for _, how in seen.values()])
+        shape = self._shape(feed, designs[0].components)
+        members: list[Member] = []
+        offsets: list[int] = []
+        for design, seed in zip(designs, seeds, strict=True):
+            own = replace(design, base=seen[id(design.base)][0])
+            rows = np.arange(len(own.base.y))[own.rows]
+            scale = self._scale(own, feed.inputs_of(own.base, rows))
+            members += draw_members(own, seed, feed, scale, self.networks, self.validation)
+            offsets += [feed.offsets[id(own.base)]] * self.networks
+        schedule = Schedule(
             self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
         )
-
-    def _members(self, design: Design, seed: int, feed: Feed) -> list[Member]:
-        """Networks to train."""
-        rows = np.arange(len(design.base.y))[design.rows]
-        scale = make_scale(design, feed.inputs_of(design.base, rows), self.inputs)
-        return draw_members(design, seed, feed, scale, self.networks, self.validation)
+        objective = self._objective(designs[0].base.family)
+        trained = train_members(feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks))
+        nets = [
+            TrainedNetwork(
+                NetworkFit(one, shape, member.scale, feed, member.origin, None),
+                member.valid - offset,
+            )
+            for one, member, offset in zip(trained, members, offsets, strict=True)
+        ]
+        return self._fits(designs, [nets[k : k + self.networks] for k in range(0, len(nets), self.networks)])

@@ -10,9 +10,10 @@ from riesz.errors import LearnerError
 from riesz.learners.base import need_covariates
 from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.comparators import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
+from riesz.learners.neural.comparators import Comparator
 from riesz.learners.neural.expansion import Expansions, make_expansions
 from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import check_settings, find_device, need_rows
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss, RieszReading
@@ -21,7 +22,7 @@ from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class RieszNet(NetworkLearner):
+class RieszNet(Comparator):
     """RieszNet: one network learns mu and rr jointly, rr by the automatic-debiasing loss E[rr^2 - 2 m(rr)].
 
     The network has MADNet's shape and sees what MADNet sees, so it serves every moment. Its rr comes with its scale and is never

@@ -9,10 +9,11 @@ import numpy as np
 
 from riesz.design import Base, Design
 from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.comparators import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
+from riesz.learners.neural.comparators import Comparator
 from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import check_settings, find_device
 from riesz.learners.neural.objectives.outcome import Outcome, OutcomeReading
@@ -21,7 +22,7 @@ from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class TARNet(NetworkLearner):
+class TARNet(Comparator):
     """TARNet: one network of the covariates with an outcome head for each arm.
 
     It learns mu alone: the direct estimator is all it serves, without a standard error. The treatment may have any number of
