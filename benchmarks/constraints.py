@@ -1,0 +1,79 @@
+"""Which way of holding h_n(beta_perp) = 0 learns the better Riesz representer, after short and long training.
+
+    python benchmarks/constraints.py [--draws 40]
+
+One network a training set and nothing beside it, two folds, the same seeds for all constraints. Writes
+benchmarks/results/constraints.csv: a row for each simulation, size, length of training and constraint, with the relative
+squared error of rr at rows it has not seen, E_n[(rr - alpha)^2] / E_n[alpha^2], the absolute error of the one-step estimate, and by
+how much both exceed those of the absolute penalty, paired by draw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from provenance import provenance
+from tqdm.auto import tqdm
+
+import riesz
+
+HERE = Path(__file__).parent
+QUESTIONS = {"binary": riesz.ATE(), "continuous": riesz.ADE()}
+ROWS = (300, 1000)
+EPOCHS = (5, 20, 100)
+CONSTRAINTS = ("absolute", "multiplier", "exact")
+
+
+def errors(name: str, rows: int, epochs: int, constraint: str, draws: int) -> pd.DataFrame:
+    """Of rr and of the one-step estimate, a row for each draw."""
+    simulation, estimand = riesz.datasets.get(name), QUESTIONS[name]
+    samples = [simulation.draw(rows, seed=seed) for seed in range(draws)]
+    learner = riesz.MADNet(
+        constraint=constraint, companion=None, networks=1, stages=(riesz.Stage(3e-3, epochs, 10),), repeats=1
+    )
+    fits = riesz.estimate_many(
+        simulation.plain_formula,
+        [sample.data for sample in samples],
+        estimand,
+        learner=learner,
+        folds=2,
+        progress=False,
+    )
+    truth = float(simulation.truth(estimand)[0])
+    found = []
+    for sample, fit in zip(samples, fits, strict=True):
+        alpha = simulation.riesz_representer(estimand, sample.data)[0]
+        rr = fit.riesz_representer.iloc[:, 0].to_numpy()
+        found.append((np.mean((rr - alpha) ** 2) / np.mean(alpha**2), abs(float(fit.params.iloc[0]) - truth)))
+    return pd.DataFrame(found, columns=["rr", "dr"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=40)
+    draws = parser.parse_args().draws
+    rows = []
+    cells = [(name, size, epochs) for name in QUESTIONS for size in ROWS for epochs in EPOCHS]
+    for cell in tqdm(cells, unit="cell"):
+        found = {constraint: errors(*cell, constraint, draws) for constraint in CONSTRAINTS}
+        for constraint, own in found.items():
+            gap = own - found["absolute"]
+            rows.append(
+                (*cell, constraint, own["rr"].mean(), gap["rr"].mean(), gap["rr"].sem())
+                + (own["dr"].mean(), gap["dr"].mean(), gap["dr"].sem())
+            )
+    columns = ["simulation", "rows", "epochs", "constraint", "rr_error", "rr_gap", "rr_gap_std_error"]
+    table = pd.DataFrame(rows, columns=[*columns, "dr_error", "dr_gap", "dr_gap_std_error"])
+    print(table.round(4).to_string(index=False))
+    stem = HERE / "results" / "constraints"
+    table.round(5).to_csv(stem.with_suffix(".csv"), index=False)
+    facts = {**provenance(f"python benchmarks/constraints.py --draws {draws}"), "draws": draws}
+    stem.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
