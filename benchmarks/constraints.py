@@ -62,17 +62,15 @@ def main() -> None:
         found = {constraint: errors(*cell, constraint, draws) for constraint in CONSTRAINTS}
         for constraint, own in found.items():
             gap = own - found["absolute"]
-            rows.append(
-                (*cell, constraint, own["rr"].mean(), gap["rr"].mean(), gap["rr"].sem())
-                + (own["dr"].mean(), gap["dr"].mean(), gap["dr"].sem())
-            )
-    columns = ["simulation", "rows", "epochs", "constraint", "rr_error", "rr_gap", "rr_gap_std_error"]
-    table = pd.DataFrame(rows, columns=[*columns, "dr_error", "dr_gap", "dr_gap_std_error"])
+            facts = [fact for of in ("rr", "dr") for fact in (own[of].mean(), gap[of].mean(), gap[of].sem())]
+            rows.append((*cell, constraint, *facts))
+    measured = [f"{of}_{what}" for of in ("rr", "dr") for what in ("error", "gap", "gap_std_error")]
+    table = pd.DataFrame(rows, columns=["simulation", "rows", "epochs", "constraint", *measured])
     print(table.round(4).to_string(index=False))
     stem = HERE / "results" / "constraints"
     table.round(5).to_csv(stem.with_suffix(".csv"), index=False)
-    facts = {**provenance(f"python benchmarks/constraints.py --draws {draws}"), "draws": draws}
-    stem.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
+    made = {**provenance(f"python benchmarks/constraints.py --draws {draws}"), "draws": draws}
+    stem.with_suffix(".json").write_text(json.dumps(made, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -96,11 +96,11 @@ class MADNet(NetworkLearner):
     by the Riesz loss, mu by the squared error with weights rr^2, since that is the error which the one-step estimator is left with.
     ``fit.details()`` shows the weights.
 
-    ``constraint="exact"`` was measured with ``companion=None``, one network and two folds (``benchmarks/constraints.py``). After five
-    epochs on 300 rows it takes rr's squared error for an ATE from 27% to 14% of rr's own size. For a derivative it lowers
+    ``constraint="exact"`` was measured with ``companion=None``, one network and two folds (``benchmarks/constraints.py``). After
+    five epochs on 300 rows it takes rr's squared error for an ATE from 27% to 14% of rr's own size. For a derivative it lowers
     that error by a sixth to a fifth with 1000 rows, however long networks train; for an ATE and long training it makes no
-    difference there or a slight loss. The one-step estimate is as good or better in all twelve cells. It costs one small regression a
-    network. The default does without: its companion is such a closed form already.
+    difference there or a slight loss. The one-step estimate's error is smaller in all twelve cells. It costs one small regression
+    a network. The default does without: its companion is such a closed form already.
 
     These settings were found by hand, on a few draws each of the simulations of ``riesz.datasets`` (n = 1000) and on some of the
     IHDP data sets. Tried with an earlier version, of five networks and without repeats: networks that correct the closed form
