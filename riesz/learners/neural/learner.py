@@ -75,31 +75,10 @@ class NetworkLearner(Learner):
 
     Parameters
     ----------
-    width, depth : int
-        Hidden layers of the shared body.
-    stages : tuple of Stage
-        Learning rates, epochs and patience, one stage after the other; a stage may halve its learning rate on a plateau.
-    batch_size : int
-    weight_decay : float
-        Decoupled (AdamW).
-    momentum : float
-        The share of its last average that Adam's average of the gradients keeps at each step.
-    bias_learning_rate : float, optional
-        Of the output biases of the outcome heads but the first, so of the treatment's main effect on mu; by default that of the
-        stage.
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, inputs, networks, validation, device, stack
+        As :class:`~riesz.MADNet` documents them.
     keep : str
-        Weights kept: one of ``keeps``.
-    inputs : {"standard", "splines", "paper"}
-        Standardise everything; give numeric inputs as features of a natural cubic spline, too; or change only what the paper
-        does.
-    networks : int
-        Networks for each training set, whose predictions are averaged; each keeps other rows for validation.
-    validation : float
-        Share of a training set that decides when to stop.
-    device : str
-        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
-    stack : int, optional
-        Networks trained side by side at the most. Affects speed only.
+        Weights kept after training: one of ``keeps``.
     """
 
     one_thread: ClassVar[bool] = True
