@@ -356,6 +356,7 @@ def test_awkward_designs(binary_frame: pd.DataFrame) -> None:
         ({"validation": 0.9}, "between 0 and a half"),
         ({"stages": ()}, "at least one stage"),
         ({"keep": "first"}, "'best', 'each', 'last'"),
+        ({"bias_learning_rate": -0.9}, "0 or larger"),
     ],
 )
 def test_bad_settings(settings: dict, words: str) -> None:

@@ -33,7 +33,7 @@ class MADNet(NetworkLearner):
 
     The network sees the raw treatment (indicators for several arms) and the formula's columns that do not involve the
     treatment, so a formula need not spell interactions out. Derivatives are exact. The folds and repeats of a fit are
-    trained side by side.
+    trained side by side. Settings are keywords.
 
     Parameters
     ----------
