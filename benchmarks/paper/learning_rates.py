@@ -3,8 +3,8 @@
     python benchmarks/paper/learning_rates.py --data DATA --out learning_rates.png
 
 Twenty IHDP data sets, each with a seed of its own (treatments and covariates are the same in all of them), the paper's networks,
-one stage without stopping. rr is read on the fifth of the rows that is kept for validation; the outcome is centred and scaled by its
-standard deviation. MADNet's rr is rescaled on those rows, as its estimators do; RieszNet's is its own. Writes
+one stage without stopping. rr is read on the fifth of the rows that is kept for validation; the outcome is centred and scaled by
+its standard deviation. MADNet's rr is rescaled on those rows, as its estimators do; RieszNet's is its own. Writes
 benchmarks/paper/results/learning_rates.csv (mean and standard error over data sets by epoch) and learning_rates.json (the largest
 |mean| after epoch 50), and draws the figure. A finished setting is not run again. The paper does not give its two rates; here they
 are its own for the first stage on IHDP, and ten times that, which is its own on BHP.
