@@ -40,10 +40,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--learner", default="linear")
-    parser.add_argument("--verbs", nargs="*", default=None)
+    known = sorted({verb for name in datasets.SIMULATIONS for verb in verbs_of(name, None)})
+    parser.add_argument("--verbs", nargs="+", default=None, choices=known)
     parser.add_argument("--only", nargs="*", default=list(datasets.SIMULATIONS))
     arguments = parser.parse_args()
     chosen = {name: asked for name in arguments.only if (asked := verbs_of(name, arguments.verbs))}
+    if not chosen:
+        parser.error(f"none of {', '.join(arguments.only)} has a truth for {', '.join(arguments.verbs)}")
     raw = HERE / "raw"
     raw.mkdir(exist_ok=True)
     pieces = [

@@ -12,22 +12,22 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.design import Base, Design
+from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.expansion import Expansions
+from riesz.learners.neural.expansion import Expansions, make_expansions
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import (
     Countdown,
     check_settings,
-    check_training,
     draw_members,
     find_device,
     fit_by_signature,
     train_members,
 )
 from riesz.learners.neural.objectives.base import Objective
-from riesz.learners.neural.scaling import Inputs, Scale
+from riesz.learners.neural.scaling import Inputs, Scale, make_scale
 from riesz.learners.neural.training import USUAL_MOMENTUM, Keep, Member, Schedule, Stage
 from riesz.moment import Array
 
@@ -103,24 +103,30 @@ class NetworkLearner(Learner):
         whole = ["width", "depth", "batch_size", "networks", *(["stack"] if self.stack is not None else [])]
         numbers = ["weight_decay", "momentum", *(["bias_learning_rate"] if self.bias_learning_rate is not None else [])]
         check_settings(self, choices, whole, numbers)
-        check_training(self)
+        name = type(self).__name__
+        if not self.momentum < 1:
+            raise LearnerError(f"{name}(momentum={self.momentum!r}): wanted a share below 1.")
+        if not 0 < self.validation <= 0.5:
+            raise LearnerError(f"{name}(validation={self.validation!r}): wanted a share between 0 and a half.")
+        if not self.stages:
+            raise LearnerError(f"{name}(stages=()): wanted at least one stage.")
         self._check_own_settings()
 
     @abstractmethod
     def _check_own_settings(self) -> None:
         """Refuse settings of the subclass."""
 
-    @abstractmethod
     def _seen(self, base: Base) -> tuple[Base, Expansions]:
-        """The base that networks are trained on, and how their inputs are made from it."""
+        """The base that networks are trained on, and how their inputs are made from it: treatment and covariates."""
+        return base, make_expansions(base, self.inputs == "splines")
 
     @abstractmethod
     def _shape(self, feed: Feed, components: int) -> Shape:
         """Sizes of a network, for so many components of the moment."""
 
-    @abstractmethod
     def _scale(self, design: Design, inputs: Array) -> Scale:
-        """Units of a training set."""
+        """Units of a training set, and of its anchor."""
+        return make_scale(design, inputs, self.inputs)
 
     @abstractmethod
     def _objective(self, family: str) -> Objective:

@@ -6,23 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from riesz.design import Base, Design
+from riesz.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, need_covariates
 from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.blending import blend
 from riesz.learners.neural.closed import make_closed_form
-from riesz.learners.neural.expansion import Expansions, make_expansions
+from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedNetwork
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import check_settings, find_device, need_rows
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
-from riesz.learners.neural.scaling import Scale, make_scale
 from riesz.learners.neural.stations import make_stations
 from riesz.learners.neural.training import Keep, Stage
-from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,15 +196,9 @@ class MADNet(NetworkLearner):
             )
         return made
 
-    def _seen(self, base: Base) -> tuple[Base, Expansions]:
-        return base, make_expansions(base, self.inputs == "splines")
-
     def _shape(self, feed: Feed, components: int) -> Shape:
         heads = (self.head_width, self.head_depth) if self.architecture == "multihead" else (0, 0)
         return Shape(feed.inputs, components, feed.heads, self.width, self.depth, *heads)
-
-    def _scale(self, design: Design, inputs: Array) -> Scale:
-        return make_scale(design, inputs, self.inputs)
 
     def _objective(self, family: str) -> MomentConstrained:
         return MomentConstrained(

@@ -136,17 +136,6 @@ def check_settings(
             raise LearnerError(f"{name}({field}={got!r}): wanted a number, 0 or larger.")
 
 
-def check_training(learner: Any) -> None:
-    """Refuse settings of training that every learner of networks has."""
-    name = type(learner).__name__
-    if not learner.momentum < 1:
-        raise LearnerError(f"{name}(momentum={learner.momentum!r}): wanted a share below 1.")
-    if not 0 < learner.validation <= 0.5:
-        raise LearnerError(f"{name}(validation={learner.validation!r}): wanted a share between 0 and a half.")
-    if not learner.stages:
-        raise LearnerError(f"{name}(stages=()): wanted at least one stage.")
-
-
 def find_device(name: str) -> torch.device:
     """Where networks are trained."""
     if name == "auto":

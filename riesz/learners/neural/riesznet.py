@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from riesz.design import Base, Design
+from riesz.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import need_covariates
 from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.comparators import Comparator
-from riesz.learners.neural.expansion import Expansions, make_expansions
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import check_settings, find_device, need_rows
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss, RieszReading
-from riesz.learners.neural.scaling import Scale, make_scale
-from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,15 +104,9 @@ class RieszNet(Comparator):
     def describe(self, family: str) -> str:
         return f"RieszNet ({self.architecture.replace('_', ' ')}{', SRR' if self.srr else ''})"
 
-    def _seen(self, base: Base) -> tuple[Base, Expansions]:
-        return base, make_expansions(base, self.inputs == "splines")
-
     def _shape(self, feed: Feed, components: int) -> Shape:
         heads = (self.head_width, self.head_depth) if self.architecture == "multihead" else (0, 0)
         return Shape(feed.inputs, components, feed.heads, self.width, self.depth, *heads, extras=components)
-
-    def _scale(self, design: Design, inputs: Array) -> Scale:
-        return make_scale(design, inputs, self.inputs)
 
     def _objective(self, family: str) -> RieszLoss:
         return RieszLoss(family, self.rr_weight, self.targeted_weight)
