@@ -39,7 +39,7 @@ class Settings:
     learner: Learner
     estimator: str
     folds: Any
-    repeats: int
+    repeats: int | None
     family: str
     bounds: tuple[float, float] | None
     target: str
@@ -64,7 +64,7 @@ class Settings:
         _one_of("target", self.target, ("population", "sample"))
         _one_of("na_action", self.na_action, ("drop", "raise"))
         for name, value, least in (("repeats", self.repeats, 1), ("n_jobs", self.n_jobs, 1), ("seed", self.seed, 0)):
-            if not isinstance(value, (int, np.integer)) or value < least:
+            if (name, value) != ("repeats", None) and (not isinstance(value, (int, np.integer)) or value < least):
                 raise LearnerError(f"{name}={value!r}: wanted a whole number, {least} or larger.")
         number = isinstance(self.folds, (int, np.integer, float)) and not isinstance(self.folds, bool)
         if (
@@ -255,7 +255,7 @@ def _splits(
     arms = blueprint.design.base.strata
     levels = [show(level) for level in treatment.levels]
     if own is not None:
-        if settings.repeats > 1:
+        if (settings.repeats or 1) > 1:
             raise DataError(
                 "folds are labels of your own and repeats > 1: the same folds would be used each time. Use repeats=1."
             )
@@ -267,12 +267,23 @@ def _splits(
     else:
         folds = int(settings.folds)
         _check_fold_count(folds, n, arms, treatment.name, levels, clusters)
-        children = np.random.SeedSequence([settings.seed, 0]).spawn(settings.repeats)
+        children = np.random.SeedSequence([settings.seed, 0]).spawn(_repeats(settings, folds, n, clusters))
         drawn = [_draw(n, folds, arms, clusters, np.random.default_rng(child)) for child in children]
     splits = [make_splits(labels) for labels in drawn]
     for repeat in splits:
         check_splits(repeat, arms, levels, treatment.name)
     return splits
+
+
+def _repeats(settings: Settings, folds: int, n: int, clusters: ClusterLabels) -> int:
+    """As often as asked for, or as the learner likes when there is something to draw anew."""
+    if settings.repeats is not None:
+        return settings.repeats
+    return (
+        settings.learner.usual_repeats(min([n, *(len(np.unique(codes)) for codes in clusters.codes)]))
+        if folds > 1
+        else 1
+    )
 
 
 def _draw(

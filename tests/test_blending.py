@@ -16,7 +16,9 @@ from riesz.learners.neural.blending import Blended, blend
 from riesz.learners.neural.closed import ClosedForm, make_closed_form, refit
 from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble
+from riesz.learners.neural.scaling import units
 from riesz.learners.neural.stations import make_stations
+from riesz.learners.ridge import make_basis
 from riesz.moment import Evaluation
 from riesz.predictions import Predictions
 
@@ -152,7 +154,8 @@ def test_weights_follow_what_predicts_unseen_rows(good: bool) -> None:
     parts = np.array_split(np.random.default_rng(2).permutation(2000), 4)
     told = Ensemble(tuple(Told(Predictions(mu, rr, scale_free=True)) for _ in parts))  # type: ignore[arg-type]
     found = blend(told, closed, closed.stations(design.base), design, parts).blend
-    weights = np.array([found.mu, found.rr[0]])
+    weights = np.array([*found.mu, found.rr[0]])
+    assert weights.shape == (3,)
     assert (weights < 0.35).all() if good else (weights > 0.95).all()
 
 
@@ -171,12 +174,54 @@ def test_networks_are_judged_as_the_average_they_are() -> None:
         replace(mu, observed=draw.mu + np.sqrt(5 * error) * generator.standard_normal(4000)) for _ in range(5)
     ]  # alone five times the closed form's error, together the same
 
-    def weight(networks: list[Evaluation]) -> float:
+    def weights(networks: list[Evaluation]) -> np.ndarray:
         told = tuple(Told(Predictions(one, rr, scale_free=True)) for one in networks)
         return blend(Ensemble(told), closed, stations, design, parts).blend.mu  # type: ignore[arg-type]
 
-    assert 0.3 < weight(noisy) < 0.7
-    assert weight(noisy[:1] * 5) > 0.75
+    assert 0.3 < weights(noisy).mean() < 0.7
+    assert weights(noisy[:1] * 5).mean() > 0.75
+
+
+def test_each_arm_has_the_mu_that_suits_it() -> None:
+    """Networks that know one arm and talk nonsense in the other are heard where they know, at rows and at readings."""
+    simulation = datasets.get("weak_overlap")
+    draw = simulation.draw(2000, seed=3)
+    design = design_of("y ~ treat(a) + .", draw.data, riesz.ATE())
+    closed, mu, rr = closed_form(design)
+    treated = draw.data["a"].to_numpy() == 1
+    nonsense = mu.observed + 5 * np.random.default_rng(1).standard_normal(2000)
+    known = simulation.mu(draw.data.assign(a=1))
+    told = replace(mu, observed=np.where(treated, known, nonsense), values=np.stack([known, nonsense]))
+    parts = np.array_split(np.random.default_rng(2).permutation(2000), 4)
+    networks = Ensemble(tuple(Told(Predictions(told, rr, scale_free=True)) for _ in parts))  # type: ignore[arg-type]
+    stations = closed.stations(design.base)
+    found = blend(networks, closed, stations, design, parts)
+    untreated, in_treated = found.blend.mu
+    assert untreated > 0.95
+    assert in_treated < 0.35
+    blended = found.predict(design).mu
+    at_one, at_zero = blended.values
+    np.testing.assert_allclose(at_one, in_treated * mu.values[0] + (1 - in_treated) * known)
+    np.testing.assert_allclose(at_zero, untreated * mu.values[1] + (1 - untreated) * nonsense)
+    np.testing.assert_allclose(blended.observed, np.where(treated, at_one, at_zero))
+
+
+def test_a_rare_dummy_is_penalised_in_its_own_units() -> None:
+    """With two-valued columns alone, the ridge regression is that of the raw columns."""
+    generator = np.random.default_rng(6)
+    data = pd.DataFrame(generator.integers(0, 2, (400, 12)), columns=[f"x{j}" for j in range(12)])
+    data["rare"] = (np.arange(400) % 40 == 0).astype(int)
+    data["a"] = generator.integers(0, 2, 400)
+    data["y"] = data["x0"] + 0.3 * generator.standard_normal(400)
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    z = design.base.z
+    basis = make_basis(design, design.weights, design.y[None], units=units(z, design.weights / design.weights.sum()))
+    names, lam = design.base.names, 0.5
+    kept = [name != "Intercept" for name in names]
+    centred = z - z.mean(axis=0)
+    gram = centred[:, kept].T @ centred[:, kept] / 400
+    direct = np.linalg.solve(gram + lam * np.eye(len(gram)), centred[:, kept].T @ design.y / 400)
+    np.testing.assert_allclose(basis.solve(basis.projections[:, 0], lam)[kept], direct, atol=1e-10)
 
 
 def test_a_blend_stands_between_its_parts(binary_frame: pd.DataFrame) -> None:
@@ -187,10 +232,11 @@ def test_a_blend_stands_between_its_parts(binary_frame: pd.DataFrame) -> None:
         networks, whole = one.networks.predict(design).mu.observed, one.predict(design).mu.observed
         stations = one.blend.closed.stations(design.base)
         closed, _ = one.blend.closed.evaluate(stations, design.base, np.arange(len(design)))
-        expected = one.blend.mu * closed.observed + (1 - one.blend.mu) * networks
+        share = one.blend.mu[design.base.strata]
+        expected = share * closed.observed + (1 - share) * networks
         np.testing.assert_allclose(whole, expected)
     shares = fit.details().filter(like="closed_form")
-    assert shares.shape == (2, 3)
+    assert list(shares) == ["closed_form_mu_0", "closed_form_mu_1", "closed_form_rr_0", "closed_form_rr_1"]
     assert ((shares >= 0) & (shares <= 1)).all(axis=None)
 
 

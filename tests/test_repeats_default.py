@@ -31,6 +31,21 @@ def test_the_learner_says_how_often(
     assert len(fit.stability().query("fold == 'all'")) == wanted
 
 
+def test_large_samples_are_split_once() -> None:
+    """With few clusters there is as much chance in the folds as with few rows."""
+    data = riesz.datasets.get("binary").draw(2001, seed=1).data.assign(town=np.arange(2001) % 20)
+    learner = riesz.MADNet(width=2, head_width=2, stages=(riesz.Stage(1e-2, 1, 1),), networks=1, companion=None)
+    for options, wanted in (({}, 1), ({"cluster": "town"}, 3), ({"repeats": 2}, 2)):
+        fit = riesz.ate("y ~ treat(a) + x1", data, learner=learner, folds=2, **options)
+        assert len(fit.stability().query("fold == 'all'")) == wanted
+
+
+def test_patience_shrinks_as_epochs_grow_longer() -> None:
+    stage = riesz.Stage(1e-3, 50)
+    assert [stage.waits(rows) for rows in (50, 800, 3200, 100_000)] == [10, 10, 5, 3]
+    assert riesz.Stage(1e-3, 50, 0).waits(800) == 0
+
+
 def test_the_anchor_of_a_slope_does_not_depend_on_the_origin(continuous_frame: pd.DataFrame) -> None:
     """A treatment measured from another zero: the same rr, the same check of it."""
     learner = riesz.MADNet(**QUICK, repeats=1)
@@ -46,7 +61,7 @@ def test_the_anchor_of_a_slope_does_not_depend_on_the_origin(continuous_frame: p
 
 def test_the_text_states_the_defaults() -> None:
     made, text = riesz.MADNet(), " ".join(str(riesz.MADNet.__doc__).split())
-    assert (made.networks, made.repeats, made.validation) == (2, 3, 0.2)
+    assert (made.networks, made.usual_repeats(2000), made.usual_repeats(2001), made.validation) == (2, 3, 1, 0.2)
     assert "Two small networks are trained on each training set, each keeping another fifth" in text
     assert "Cross-fitting is repeated three times" in text
 

@@ -68,9 +68,11 @@ class Learner(ABC):
     learns_rr: ClassVar[bool] = True
     one_thread: ClassVar[bool] = False
 
-    @property
-    def repeats(self) -> int:
-        """How often cross-fitting is repeated when nobody says; more than once for a learner whose fits depend much on chance."""
+    def usual_repeats(self, units: int) -> int:
+        """How often cross-fitting is repeated when nobody says, with so many rows (clusters, if there are any).
+
+        More than once for a learner whose fits depend much on chance.
+        """
         return 1
 
     @abstractmethod

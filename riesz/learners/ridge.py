@@ -93,7 +93,9 @@ def _left_out(design: Design, transform: Array) -> Iterator[tuple[Own, Rows, Arr
         yield chosen[own], base, z, q
 
 
-def make_basis(design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None) -> Basis:
+def make_basis(
+    design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None, units: Array | None = None
+) -> Basis:
     """Build the basis for some rows and weights, and project targets on it.
 
     Parameters
@@ -105,6 +107,8 @@ def make_basis(design: Design, weights: Array, targets: Array, tilt: Evaluation 
         What is to be regressed: the outcome, anchors.
     tilt : Evaluation, shape (n,), optional
         See :class:`Basis`; the weights are multiplied by it.
+    units : ndarray, shape (p,), optional
+        What columns are divided by before their coefficients are penalised alike; by default their standard deviations.
 
     Returns
     -------
@@ -114,6 +118,7 @@ def make_basis(design: Design, weights: Array, targets: Array, tilt: Evaluation 
         weights = weights * tilt.observed
     shares = weights / weights.sum()
     standard = _standardise(design, shares)
+    penalised = standard.penalised if units is None else standard.penalised * (units / standard.spread) ** 2
     inner, _ = _directions(design, standard, shares)  # the basis in terms of standardised columns
     gram = np.zeros((inner.shape[1], inner.shape[1]))
     projected = np.zeros((inner.shape[1], len(targets)))
@@ -125,7 +130,7 @@ def make_basis(design: Design, weights: Array, targets: Array, tilt: Evaluation 
     values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
     turn = vectors / np.sqrt(values)
     inner, projected = inner @ turn, turn.T @ projected
-    penalty, rotation = np.linalg.eigh(inner.T @ (standard.penalised[:, None] * inner))
+    penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
     transform = standard.matrix @ inner @ rotation
     return Basis(transform, np.clip(penalty, 0.0, None), shares, rotation.T @ projected, tilt)
 

@@ -1,15 +1,15 @@
 r"""Networks and their closed-form companion, blended by how well each predicts rows it has not seen.
 
 Each network of a training set keeps a part of the rows for validation; the closed form is refitted without that part. On those rows
-rr is blended by the Riesz loss and mu by the squared error that the one-step estimator is left with,
+rr is blended by the Riesz loss and mu by the squared error,
 
 .. math:: w_\alpha = \arg\min_{0 \le w \le 1} E_n[\alpha_w^2 - 2 m(\alpha_w)], \quad \alpha_w = w \alpha_c + (1 - w) \alpha_n,
-    \qquad w_\mu = \arg\min_{0 \le w \le 1} E_n[\alpha^2 (y - w \mu_c - (1 - w) \mu_n)^2],
+    \qquad w_\mu = \arg\min_{0 \le w \le 1} E_n[(y - w \mu_c - (1 - w) \mu_n)^2],
 
-where each r is first brought to its own best scale. Each row was kept by one network, but the mean of all J will predict: by how
-much its squared error is smaller is :math:`E_n[\alpha^2 J^{-1} \sum_j (\mu_j - \bar\mu)^2]`, which :math:`w_\mu` allows for.
-:math:`w_\alpha` does not, in favour of the closed form: a network's errors in mu and in rr go together, and it is their product
-that biases an estimate.
+the latter in each arm by itself where the treatment has arms: the closed form may suit one and the networks another. Each r is
+first brought to its own best scale. Each row was kept by one network, but the mean of all J will predict: by how much its squared
+error is smaller is :math:`E_n[J^{-1} \sum_j (\mu_j - \bar\mu)^2]`, which :math:`w_\mu` allows for. :math:`w_\alpha` does not, in
+favour of the closed form: a network's errors in mu and in rr go together, and it is their product that biases an estimate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pandas as pd
 from riesz.design import Design
 from riesz.learners.base import Fit
 from riesz.learners.linear import probability
-from riesz.learners.neural.closed import ClosedForm, Rows, refit
+from riesz.learners.neural.closed import ClosedForm, Rows, arms_of, refit
 from riesz.learners.neural.fit import Ensemble
 from riesz.learners.neural.stations import Stations
 from riesz.moment import Array, Evaluation
@@ -37,8 +37,10 @@ class Blend:
     Attributes
     ----------
     closed : ClosedForm
-    mu : float
-        Weight of the closed form's mu.
+    mu : ndarray, shape (arms,)
+        Weight of the closed form's mu, in each arm; of length one without arms.
+    arms : ndarray, shape (arms, t), or None
+        Their treatments.
     rr : ndarray, shape (K,)
         Weight of the closed form's rr.
     scales : ndarray, shape (2, K)
@@ -47,9 +49,17 @@ class Blend:
     """
 
     closed: ClosedForm
-    mu: float
+    mu: Array
+    arms: Array | None
     rr: Array
     scales: Array
+
+    def mu_weights(self, stations: Stations, rows: Rows) -> tuple[Array, Array]:
+        """The weights of the closed form's mu at some rows, shape (n,), and at their readings, shape (R, n)."""
+        if self.arms is None:
+            return self.mu, self.mu
+        at = (stations.raw[rows][:, :, None] == self.arms).all(axis=3) @ self.mu
+        return at[np.arange(len(rows)), stations.observed[rows]], at[:, stations.of_reading].T
 
 
 @dataclass(frozen=True)
@@ -62,13 +72,21 @@ class Blended(Fit):
     def predict(self, design: Design) -> Predictions:
         stations = self.blend.closed.stations(design.base)
         one, two, blend = _closed(self.blend.closed, stations, design), self.networks.predict(design), self.blend
+        observed, read = blend.mu_weights(stations, np.arange(len(design.base.y))[design.rows])
+        mu = Evaluation(
+            two.mu.observed + observed * (one.mu.observed - two.mu.observed),
+            two.mu.values + read * (one.mu.values - two.mu.values),
+            two.mu.slopes + read * (one.mu.slopes - two.mu.slopes),
+        )
         weights = blend.rr * blend.scales[0], (1.0 - blend.rr) * blend.scales[1]
-        mu = _sum(one.mu, np.array(blend.mu), two.mu, np.array(1.0 - blend.mu))
         return Predictions(mu, _sum(one.rr, weights[0], two.rr, weights[1]), scale_free=True)
 
     def details(self) -> Mapping[str, float]:
-        shares = {f"closed_form_rr_{c}": float(weight) for c, weight in enumerate(self.blend.rr)}
-        return {**self.networks.details(), "closed_form_mu": self.blend.mu, **shares}
+        blend = self.blend
+        arms = ["closed_form_mu"] if blend.arms is None else [f"closed_form_mu_{arm}" for arm in range(len(blend.arms))]
+        mu = dict(zip(arms, map(float, blend.mu), strict=True))
+        rr = {f"closed_form_rr_{c}": float(weight) for c, weight in enumerate(blend.rr)}
+        return {**self.networks.details(), **mu, **rr}
 
     def history(self) -> pd.DataFrame:
         return self.networks.history()
@@ -104,18 +122,15 @@ def blend(networks: Ensemble, closed: ClosedForm, stations: Stations, design: De
     gap = alphas[0] - alphas[1]
     rise = scales[0] * readings[0] - scales[1] * readings[1] - held.mean(gap * alphas[1])
     rr = _share(rise, held.mean(gap**2))
-    alpha = rr[:, None] * alphas[0] + (1.0 - rr[:, None]) * alphas[1]
-    size = held.mean(alpha**2)[:, None]
-    importance = np.where(size > 0, alpha**2 / np.where(size > 0, size, 1.0), 1.0).mean(axis=0)
     gap = a.mu.observed - b.mu.observed
-    better = held.mean(importance * np.var(np.stack([one.mu.observed for one in each]), axis=0))
-    rise = held.mean(importance * gap * (held.y - b.mu.observed))
-    mu = _share(rise - better, held.mean(importance * gap**2) - better)
+    better = np.var(np.stack([one.mu.observed for one in each]), axis=0)
+    arms = arms_of(stations, design.base)
+    own = np.ones((1, len(seen))) if arms is None else (design.base.treatment[seen] == arms[:, None]).all(axis=2)
+    mu = _share(held.mean(own * (gap * (held.y - b.mu.observed) - better)), held.mean(own * (gap**2 - better)))
     h = held.mean(moment.apply(held.base.anchor)[:, seen])
-    own = rr * scales[0] * readings[0] + (1.0 - rr) * scales[1] * readings[1]
-    return Blended(
-        networks, Blend(closed, float(mu), rr, scales * np.where(own != 0, h / np.where(own != 0, own, 1.0), 1.0))
-    )
+    read = rr * scales[0] * readings[0] + (1.0 - rr) * scales[1] * readings[1]
+    scales = scales * np.where(read != 0, h / np.where(read != 0, read, 1.0), 1.0)
+    return Blended(networks, Blend(closed, mu, arms, rr, scales))
 
 
 def _at(predictions: Predictions, own: Rows) -> Predictions:

@@ -3,7 +3,8 @@ r"""The networks' companion: closed forms of mu and rr on smooth features.
 The features of a row are splines of its inputs x (see ``expansion.py``) and their products with the treatment shares
 :math:`\tilde a` that mix the outcome heads. On a set of features mu and rr have closed forms with penalties by leave-one-out, as in
 ``riesz.Linear``. Of the sets in :func:`_sets`, from lines to splines with products, mu and each rr take the one with the smallest
-leave-one-out loss. When the treatment has arms, mu may also be a regression for each arm, with features and a penalty of its own:
+leave-one-out loss. For mu a column with two values is penalised by its range, since the deviation of a dummy says only how rare
+it is. When the treatment has arms, mu may also be a regression for each arm, with features and a penalty of its own:
 one arm may be simple and well observed while another is neither.
 """
 
@@ -19,6 +20,7 @@ from riesz.design import Base, Design
 from riesz.learners.linear import fit_logistic
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.representation import as_columns
+from riesz.learners.neural.scaling import units
 from riesz.learners.neural.stations import Stations, make_stations
 from riesz.learners.ridge import GRID, Basis, choose_outcome_penalty, choose_riesz_penalty, make_basis, moments
 from riesz.moment import Array, Evaluation
@@ -118,14 +120,12 @@ def make_closed_form(design: Design, stations: Stations) -> ClosedForm:
     for features in _sets(stations, design.base):
         made = _columns(features, stations, design)
         basis, grid = _basis(made)
-        chosen = [choose_outcome_penalty(made, basis, made.y, basis.projections[:, 0], grid)]
         m = moments(made, basis)
-        chosen += [choose_riesz_penalty(made, basis, c, m[c], grid) for c in range(design.components)]
-        directions = [basis.projections[:, 0], *m]
-        for target, (penalty, loss) in enumerate(chosen):
-            leader = best[target]
-            if leader is None or loss < leader[0]:
-                best[target] = loss, Solution(features, basis.solve(directions[target], penalty), penalty)
+        found = [_ridge_by_leaving_out(features, made)]
+        for c in range(design.components):
+            penalty, loss = choose_riesz_penalty(made, basis, c, m[c], grid)
+            found.append((loss, Solution(features, basis.solve(m[c], penalty), penalty)))
+        best = [one if old is None or one[0] < old[0] else old for one, old in zip(found, best, strict=True)]
     mu, *rr = [leader[1] for leader in best if leader is not None]
     apart = _arm_by_arm(stations, design)
     if apart is not None and best[0] is not None and apart[0] < best[0][0]:
@@ -169,13 +169,13 @@ def _again(one: Solution, stations: Stations, design: Design, solve: Callable[..
 
 
 def _ridge(made: Design, one: Solution) -> tuple[Array, float]:
-    basis, _ = _basis(made)
+    basis, _ = _outcome_basis(made)
     return basis.solve(basis.projections[:, 0], one.penalty), one.penalty
 
 
 def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | None:
     """A regression for each arm, with the leave-one-out loss of all; None without arms, or when an arm has few rows."""
-    arms = _arms(stations, design.base)
+    arms = arms_of(stations, design.base)
     if arms is None:
         return None
     covariate = np.arange(len(stations.bent)) >= arms.shape[1]
@@ -187,17 +187,17 @@ def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | 
         if len(rows) < _FEWEST or not masks:
             return None
         own = design.take(rows)
-        loss, part = min((_regress(mask, stations, own) for mask in masks), key=lambda found: found[0])
+        sets = [FeatureSet(mask, np.zeros_like(mask)) for mask in masks]
+        tried = [_ridge_by_leaving_out(features, _columns(features, stations, own)) for features in sets]
+        loss, part = min(tried, key=lambda found: found[0])
         parts.append(part)
         total += loss * float(own.weights.sum() / design.weights.sum())
     return total, _joined(parts, arms)
 
 
-def _regress(main: npt.NDArray[np.bool_], stations: Stations, design: Design) -> tuple[float, Solution]:
-    """A ridge regression on some inputs, with its leave-one-out loss."""
-    features = FeatureSet(main, np.zeros_like(main))
-    made = _columns(features, stations, design)
-    basis, grid = _basis(made)
+def _ridge_by_leaving_out(features: FeatureSet, made: Design) -> tuple[float, Solution]:
+    """A ridge regression of the outcome on features, with its leave-one-out loss."""
+    basis, grid = _outcome_basis(made)
     direction = basis.projections[:, 0]
     penalty, loss = choose_outcome_penalty(made, basis, made.y, direction, grid)
     return loss, Solution(features, basis.solve(direction, penalty), penalty)
@@ -214,7 +214,7 @@ def _joined(parts: Sequence[Solution], arms: Array) -> Solution:
     return Solution(FeatureSet(np.zeros_like(product), product, arms=arms), coefficients, np.nan, tuple(parts))
 
 
-def _arms(stations: Stations, base: Base) -> Array | None:
+def arms_of(stations: Stations, base: Base) -> Array | None:
     """The treatments of the arms, when all points are at one of them."""
     if base.strata is None or stations.slope.any():
         return None
@@ -255,8 +255,14 @@ def _columns(features: FeatureSet, stations: Stations, design: Design) -> Design
     return as_columns(design.base, rows, _features(features, stations, design.base, rows))
 
 
-def _basis(made: Design) -> tuple[Basis, Array]:
-    basis = make_basis(made, made.weights, made.y[None])
+def _outcome_basis(made: Design) -> tuple[Basis, Array]:
+    """For mu."""
+    return _basis(made, units(made.base.z[made.rows], made.weights / made.weights.sum()))
+
+
+def _basis(made: Design, sizes: Array | None = None) -> tuple[Basis, Array]:
+    """A basis for columns in units of these sizes, by default of their deviations, and the penalties to choose from."""
+    basis = make_basis(made, made.weights, made.y[None], units=sizes)
     return basis, GRID if basis.rank < len(made) else GRID[1:]
 
 

@@ -84,7 +84,22 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
             np.concatenate([np.full(t, span), np.ones(rest)]),
         )
         return Scale(centre, spread, low, span, y_mean, y_spread, one, one)
-    centre = share @ inputs
-    spread = np.sqrt(share @ (inputs - centre) ** 2)
-    spread = np.where(spread > 1e-9 * (1.0 + np.abs(centre)), spread, 1.0)
-    return Scale(centre, spread, low, span, y_mean, y_spread, one, one)
+    return Scale(share @ inputs, units(inputs, share), low, span, y_mean, y_spread, one, one)
+
+
+def units(columns: Array, share: Array) -> Array:
+    """What columns are divided by: standard deviations, but the range where there are two values, and one for a constant.
+
+    The deviation of a dummy says how rare it is. Divided by it, a rare one would tower over the other inputs in its few rows.
+
+    Parameters
+    ----------
+    columns : ndarray, shape (n, d)
+    share : ndarray, shape (n,)
+        Weights of the rows, with sum one.
+    """
+    least, most = columns.min(axis=0), columns.max(axis=0)
+    centre = share @ columns
+    spread = np.sqrt(share @ (columns - centre) ** 2)
+    two = ((columns == least) | (columns == most)).all(axis=0)
+    return np.where(spread > 1e-9 * (1.0 + np.abs(centre)), np.where(two, most - least, spread), 1.0)

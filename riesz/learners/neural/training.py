@@ -39,8 +39,9 @@ class Stage:
     learning_rate : float
     epochs : int
         At most.
-    patience : int
-        Epochs without a better validation loss before the stage ends.
+    patience : int, optional
+        Epochs without a better validation loss before the stage ends. By default 10, and fewer where an epoch has many steps:
+        from 800 rows on it falls with the root of their number, to 5 at 3200 and 3 in the end.
     plateau : int, optional
         Epochs without a better validation loss before the learning rate is halved; by default it stays.
 
@@ -53,16 +54,20 @@ class Stage:
 
     learning_rate: float
     epochs: int
-    patience: int
+    patience: int | None = None
     plateau: int | None = None
 
     def __post_init__(self) -> None:
         if self.plateau is not None and self.plateau < 1:
             raise LearnerError(f"{self}: wanted a plateau of at least one epoch, or None.")
-        if not self.learning_rate > 0 or self.epochs < 1 or self.patience < 0:
+        if not self.learning_rate > 0 or self.epochs < 1 or (self.patience or 0) < 0:
             raise LearnerError(
                 f"{self}: wanted a positive learning rate, at least one epoch and a patience of 0 or more."
             )
+
+    def waits(self, rows: int) -> int:
+        """The patience with a training set of so many rows, those for validation among them."""
+        return round(min(10.0, max(3.0, 10.0 * (800 / rows) ** 0.5))) if self.patience is None else self.patience
 
 
 @dataclass(frozen=True)
@@ -370,7 +375,9 @@ class _Run:
         gone, stay, moved = [], [], False
         for at, progress in enumerate(self.active):
             stage = self.schedule.stages[progress.stage]
-            if progress.since_best <= stage.patience and progress.epoch_in_stage < stage.epochs:
+            member = self.members[progress.number]
+            patience = stage.waits(len(member.train) + len(member.valid))
+            if progress.since_best <= patience and progress.epoch_in_stage < stage.epochs:
                 stay.append(at)
                 if stage.plateau is not None and progress.since_halved >= stage.plateau:
                     progress.halvings, progress.since_halved, moved = progress.halvings + 1, 0, True
