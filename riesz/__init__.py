@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from riesz.learners.neural.embedding import NeuralEmbedding
     from riesz.learners.neural.madnet import MADNet
     from riesz.learners.neural.riesznet import RieszNet
+    from riesz.learners.neural.schedule import Stage
     from riesz.learners.neural.tarnet import TARNet
-    from riesz.learners.neural.training import Stage
 
 
-_LATE = {**_NEURAL, "Stage": "riesz.learners.neural.training"}
+_LATE = {**_NEURAL, "Stage": "riesz.learners.neural.schedule"}
 
 
 def __getattr__(name: str) -> Any:

@@ -51,7 +51,7 @@ TYPES = {
     "OutcomeReading": "riesz.learners.neural.objectives.outcome",
     "NeuralEmbedding": "riesz.learners.neural.embedding",
     "EmbeddingReading": "riesz.learners.neural.embedding",
-    "Stage": "riesz.learners.neural.training",
+    "Stage": "riesz.learners.neural.schedule",
     "StoredNetworks": "riesz.learners.neural.stored",
     "StoredNetwork": "riesz.learners.neural.stored",
     "Blend": "riesz.learners.neural.blending",

@@ -6,11 +6,17 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from riesz.design import Design
+import numpy as np
+
+from riesz.design import Base, Design
 from riesz.learners.base import Fit
+from riesz.learners.neural.covariates_only import observed_only, without_treatment
+from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import Ensemble, NetworkFit
 from riesz.learners.neural.learner import NetworkLearner, TrainedNetwork
 from riesz.learners.neural.reading import Networks, Reading
+from riesz.learners.neural.scaling import Scale, measure
+from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,3 +33,14 @@ class Comparator(NetworkLearner):
             own = tuple(net.fit for net in nets)
             made.append(Networks(Ensemble(own), tuple(self._reading(net, design) for net in own)))
         return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmByArm(Comparator):
+    """A comparator whose networks see covariates alone, with an outcome head for each arm; there is no anchor to scale."""
+
+    def _seen(self, base: Base) -> tuple[Base, Expansions]:
+        return observed_only(base, np.ones((1, len(base.y)))), without_treatment(base, self.inputs == "splines")
+
+    def _scale(self, design: Design, inputs: Array) -> Scale:
+        return measure(design, inputs, self.inputs)

@@ -12,10 +12,8 @@ import numpy as np
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.learners.base import need_covariates
-from riesz.learners.linear import need_identification
 from riesz.learners.neural.expansion import Expansion, Expansions, make_expansions
-from riesz.learners.neural.networks import need_rows
+from riesz.learners.neural.networks import check_design
 from riesz.moment import Array, Evaluation, Moment, Points
 
 
@@ -35,12 +33,10 @@ def without_treatment(base: Base, expand: bool) -> Expansions:
     return replace(make_expansions(base, expand), treatment=Expansion(np.empty(0), np.zeros(1), np.zeros((1, 0))))
 
 
-def check_arms(design: Design, rows: int, who: str) -> None:
-    """Refuse designs without arms, or with nothing for the body to see."""
-    need_rows(rows)
+def check_arms(design: Design, rows: int, device: str, who: str) -> None:
+    """Refuse what no network can do with, designs without arms, or with nothing for the body to see."""
+    check_design(design, rows, device, who)
     base = design.base
-    need_covariates(base, who)
-    need_identification(design, rows)
     if base.strata is None:
         raise LearnerError(
             f"{who} has one outcome head for each arm, but the treatment is a number; wanted arms. Use learner='riesznet' or "

@@ -11,20 +11,18 @@ from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.derived import arm_coefficients, arm_numbers
 from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.comparators import Comparator
+from riesz.learners.neural.comparators import ArmByArm
 from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_settings, find_device
+from riesz.learners.neural.networks import check_settings
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss, PropensityReading
-from riesz.learners.neural.scaling import Scale, measure
-from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class DragonNet(Comparator):
+class DragonNet(ArmByArm):
     """DragonNet: one network of the covariates learns the propensity and one outcome regression an arm.
 
     For a treatment with two arms. The propensity's logit is linear in the shared representation; rr follows from the
@@ -98,7 +96,7 @@ class DragonNet(Comparator):
             )
 
     def check(self, design: Design, rows: int) -> None:
-        check_arms(design, rows, "DragonNet")
+        check_arms(design, rows, self.device, "DragonNet")
         arms = design.base.treatment.shape[1] + 1
         if arms != 2:
             raise LearnerError(
@@ -106,7 +104,6 @@ class DragonNet(Comparator):
                 "learner='riesznet', learner='madnet' or learner='propensity'."
             )
         arm_coefficients(design.base, "DragonNet")  # refuses what it cannot derive
-        find_device(self.device)
 
     def describe(self, family: str) -> str:
         return f"DragonNet{' (SRR)' if self.srr else ''}"
@@ -121,9 +118,6 @@ class DragonNet(Comparator):
         return Shape(
             feed.inputs, 1, feed.heads, self.width, self.depth, self.head_width, self.head_depth, extras=components
         )
-
-    def _scale(self, design: Design, inputs: Array) -> Scale:
-        return measure(design, inputs, self.inputs)
 
     def _objective(self, family: str) -> PropensityLoss:
         return PropensityLoss(family, self.propensity_weight, self.targeted_weight, self.clip)

@@ -16,28 +16,25 @@ from typing import ClassVar
 
 import numpy as np
 
-from riesz.design import Base, Design
+from riesz.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.derived import arm_numbers
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.closed import MOST_ROWS
-from riesz.learners.neural.comparators import Comparator
-from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
-from riesz.learners.neural.expansion import Expansions
+from riesz.learners.neural.comparators import ArmByArm
+from riesz.learners.neural.covariates_only import check_arms
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import find_device
 from riesz.learners.neural.objectives.outcome import Outcome
 from riesz.learners.neural.reading import Reading
 from riesz.learners.neural.representation import as_columns
-from riesz.learners.neural.scaling import Scale, measure
 from riesz.learners.ridge import GRID, choose_outcome_penalty, make_basis
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, no_representer
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuralEmbedding(Comparator):
+class NeuralEmbedding(ArmByArm):
     """NN embedding: features of the covariates are learned, and their mean embedding gives the plug-in.
 
     It learns mu alone: the direct estimator is all it serves, without a standard error. The treatment may have any number of
@@ -81,25 +78,18 @@ class NeuralEmbedding(Comparator):
             raise LearnerError(f"NeuralEmbedding(penalty={self.penalty!r}): wanted a positive number or 'loo'.")
 
     def check(self, design: Design, rows: int) -> None:
-        check_arms(design, rows, "NeuralEmbedding")
+        check_arms(design, rows, self.device, "NeuralEmbedding")
         if design.base.family == "binomial":
             raise LearnerError(
                 "NeuralEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' wants probabilities. "
                 "Leave family='gaussian': the effect on a 0/1 outcome means the same."
             )
-        find_device(self.device)
 
     def describe(self, family: str) -> str:
         return "NeuralEmbedding"
 
-    def _seen(self, base: Base) -> tuple[Base, Expansions]:
-        return observed_only(base, np.ones((1, len(base.y)))), without_treatment(base, self.inputs == "splines")
-
     def _shape(self, feed: Feed, components: int) -> Shape:
         return Shape(feed.inputs, 0, feed.heads, self.width, self.depth, 0, 0)
-
-    def _scale(self, design: Design, inputs: Array) -> Scale:
-        return measure(design, inputs, self.inputs)
 
     def _objective(self, family: str) -> Outcome:
         return Outcome(family)

@@ -28,7 +28,8 @@ from riesz.learners.neural.networks import (
 )
 from riesz.learners.neural.objectives.base import Objective
 from riesz.learners.neural.scaling import Inputs, Scale, make_scale
-from riesz.learners.neural.training import USUAL_MOMENTUM, Keep, Member, Schedule, Stage
+from riesz.learners.neural.schedule import USUAL_MOMENTUM, Keep, Schedule, Stage
+from riesz.learners.neural.training import Member
 from riesz.moment import Array
 
 #: The stages of the paper's supplement, for its ATE and its ADE benchmark.

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from riesz.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.base import Fit, need_covariates
-from riesz.learners.linear import need_identification
+from riesz.learners.base import Fit
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.blending import blend
 from riesz.learners.neural.closed import make_closed_form
@@ -17,10 +16,10 @@ from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedNetwork
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_settings, find_device, need_rows
+from riesz.learners.neural.networks import check_design, check_settings, outcome_heads
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
+from riesz.learners.neural.schedule import Keep, Stage
 from riesz.learners.neural.stations import make_stations
-from riesz.learners.neural.training import Keep, Stage
 
 _FEW = 2000  # rows with which folds are drawn more than once
 
@@ -181,10 +180,7 @@ class MADNet(NetworkLearner):
         return self.repeats or (3 if units <= _FEW else 1)
 
     def check(self, design: Design, rows: int) -> None:
-        need_rows(rows)
-        need_covariates(design.base, "MADNet")
-        need_identification(design, rows)
-        find_device(self.device)
+        check_design(design, rows, self.device, "MADNet")
 
     def describe(self, family: str) -> str:
         usual = (MADNet.architecture, MADNet.constraint)
@@ -209,7 +205,7 @@ class MADNet(NetworkLearner):
         return made
 
     def _shape(self, feed: Feed, components: int) -> Shape:
-        heads = (self.head_width, self.head_depth) if self.architecture == "multihead" else (0, 0)
+        heads = outcome_heads(self.architecture, self.head_width, self.head_depth)
         return Shape(feed.inputs, components, feed.heads, self.width, self.depth, *heads)
 
     def _objective(self, family: str) -> MomentConstrained:

@@ -16,12 +16,14 @@ import torch
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.folds import draw_labels
-from riesz.learners.base import Fit, Watch
+from riesz.learners.base import Fit, Watch, need_covariates
+from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.objectives.base import Objective
 from riesz.learners.neural.scaling import Scale
-from riesz.learners.neural.training import Member, Schedule, Trained, train
+from riesz.learners.neural.schedule import Schedule
+from riesz.learners.neural.training import Member, Trained, train
 
 _FEWEST_ROWS = 20
 
@@ -115,6 +117,19 @@ def need_rows(rows: int) -> None:
             f"A training set has {rows} rows; a network wants at least {_FEWEST_ROWS}, of which some decide when to stop. Use "
             "fewer folds, or learner='linear'."
         )
+
+
+def check_design(design: Design, rows: int, device: str, who: str) -> None:
+    """Refuse designs, training sets and devices that no network can do with."""
+    need_rows(rows)
+    need_covariates(design.base, who)
+    need_identification(design, rows)
+    find_device(device)
+
+
+def outcome_heads(architecture: str, width: int, depth: int) -> tuple[int, int]:
+    """Width and depth of the outcome heads: nothing between a fully connected body and its outputs."""
+    return (width, depth) if architecture == "multihead" else (0, 0)
 
 
 def check_settings(

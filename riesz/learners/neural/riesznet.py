@@ -7,14 +7,12 @@ from typing import Any, Literal
 
 from riesz.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.base import need_covariates
-from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.comparators import Comparator
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_settings, find_device, need_rows
+from riesz.learners.neural.networks import check_design, check_settings, outcome_heads
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss, RieszReading
 
 
@@ -96,16 +94,13 @@ class RieszNet(Comparator):
             raise LearnerError("RieszNet(rr_weight=0): wanted a positive number; without its loss rr is not learned.")
 
     def check(self, design: Design, rows: int) -> None:
-        need_rows(rows)
-        need_covariates(design.base, "RieszNet")
-        need_identification(design, rows)
-        find_device(self.device)
+        check_design(design, rows, self.device, "RieszNet")
 
     def describe(self, family: str) -> str:
         return f"RieszNet ({self.architecture.replace('_', ' ')}{', SRR' if self.srr else ''})"
 
     def _shape(self, feed: Feed, components: int) -> Shape:
-        heads = (self.head_width, self.head_depth) if self.architecture == "multihead" else (0, 0)
+        heads = outcome_heads(self.architecture, self.head_width, self.head_depth)
         return Shape(feed.inputs, components, feed.heads, self.width, self.depth, *heads, extras=components)
 
     def _objective(self, family: str) -> RieszLoss:

@@ -5,24 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
-from riesz.design import Base, Design
+from riesz.design import Design
 from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.comparators import Comparator
-from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
-from riesz.learners.neural.expansion import Expansions
+from riesz.learners.neural.comparators import ArmByArm
+from riesz.learners.neural.covariates_only import check_arms
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_settings, find_device
+from riesz.learners.neural.networks import check_settings
 from riesz.learners.neural.objectives.outcome import Outcome, OutcomeReading
-from riesz.learners.neural.scaling import Scale, measure
-from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class TARNet(Comparator):
+class TARNet(ArmByArm):
     """TARNet: one network of the covariates with an outcome head for each arm.
 
     It learns mu alone: the direct estimator is all it serves, without a standard error. The treatment may have any number of
@@ -76,20 +71,13 @@ class TARNet(Comparator):
         check_settings(self, {}, ["head_width", "head_depth"], [])
 
     def check(self, design: Design, rows: int) -> None:
-        check_arms(design, rows, "TARNet")
-        find_device(self.device)
+        check_arms(design, rows, self.device, "TARNet")
 
     def describe(self, family: str) -> str:
         return "TARNet"
 
-    def _seen(self, base: Base) -> tuple[Base, Expansions]:
-        return observed_only(base, np.ones((1, len(base.y)))), without_treatment(base, self.inputs == "splines")
-
     def _shape(self, feed: Feed, components: int) -> Shape:
         return Shape(feed.inputs, 0, feed.heads, self.width, self.depth, self.head_width, self.head_depth)
-
-    def _scale(self, design: Design, inputs: Array) -> Scale:
-        return measure(design, inputs, self.inputs)
 
     def _objective(self, family: str) -> Outcome:
         return Outcome(family)
