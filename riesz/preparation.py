@@ -64,7 +64,9 @@ class Settings:
         _one_of("target", self.target, ("population", "sample"))
         _one_of("na_action", self.na_action, ("drop", "raise"))
         for name, value, least in (("repeats", self.repeats, 1), ("n_jobs", self.n_jobs, 1), ("seed", self.seed, 0)):
-            if (name, value) != ("repeats", None) and (not isinstance(value, (int, np.integer)) or value < least):
+            if value is None and name == "repeats":
+                continue
+            if not isinstance(value, (int, np.integer)) or value < least:
                 raise LearnerError(f"{name}={value!r}: wanted a whole number, {least} or larger.")
         number = isinstance(self.folds, (int, np.integer, float)) and not isinstance(self.folds, bool)
         if (

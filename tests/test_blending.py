@@ -206,6 +206,44 @@ def test_each_arm_has_the_mu_that_suits_it() -> None:
     np.testing.assert_allclose(blended.observed, np.where(treated, at_one, at_zero))
 
 
+def test_an_arm_with_few_unseen_rows_is_weighed_with_everyone() -> None:
+    draw = datasets.get("arms").draw(900, seed=2)
+    levels = sorted(draw.data["arm"].unique())
+    rare = np.flatnonzero(draw.data["arm"] == levels[1])[40:]
+    data = draw.data.drop(index=draw.data.index[rare])
+    design = design_of("y ~ treat(arm) + .", data, riesz.ATE())
+    closed, mu, rr = closed_form(design)
+    n = len(data)
+    noisy = mu.map(lambda values: values + np.random.default_rng(1).standard_normal(n))
+    networks = Ensemble((Told(Predictions(noisy, rr, scale_free=True)),) * 2)  # type: ignore[arg-type]
+    seen = np.random.default_rng(2).permutation(n)[: n // 3]
+    parts = [seen[: len(seen) // 2], seen[len(seen) // 2 :]]
+    found = blend(networks, closed, closed.stations(design.base), design, parts)
+    counts = np.bincount(design.base.strata[seen])
+    assert counts.min() < 20 < np.sort(counts)[1]
+    held = design.take(seen)
+    others = [
+        refit(closed, design.take(np.setdiff1d(np.arange(n), part)), closed.stations(design.base)) for part in parts
+    ]
+    apart = np.concatenate(
+        [
+            one.evaluate(closed.stations(design.base), design.base, part)[0].observed
+            for one, part in zip(others, parts, strict=True)
+        ]
+    )
+    gap = apart - noisy.observed[seen]
+    everyone = np.clip(np.sum(gap * (held.y - noisy.observed[seen])) / np.sum(gap**2), 0, 1)
+    assert found.blend.mu[counts.argmin()] == pytest.approx(everyone)
+    assert found.blend.mu.shape == (len(levels),)
+
+
+def test_units_are_ranges_of_dummies_and_deviations_of_the_rest() -> None:
+    columns = np.array([[0.0, 0.0, 5.0, 1.0], [0.0, 1.0, 5.0, 2.0], [1e-10, 2.0, 5.0, 2.0], [0.0, 3.0, 5.0, 1.0]])
+    share = np.array([0.1, 0.2, 0.3, 0.4])
+    mean = share @ columns[:, 1]
+    np.testing.assert_allclose(units(columns, share), [1e-10, np.sqrt(share @ (columns[:, 1] - mean) ** 2), 1.0, 1.0])
+
+
 def test_a_rare_dummy_is_penalised_in_its_own_units() -> None:
     """With two-valued columns alone, the ridge regression is that of the raw columns."""
     generator = np.random.default_rng(6)

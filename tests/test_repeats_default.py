@@ -44,6 +44,21 @@ def test_patience_shrinks_as_epochs_grow_longer() -> None:
     stage = riesz.Stage(1e-3, 50)
     assert [stage.waits(rows) for rows in (50, 800, 3200, 100_000)] == [10, 10, 5, 3]
     assert riesz.Stage(1e-3, 50, 0).waits(800) == 0
+    for patience in (2.5, True, -1):
+        with pytest.raises(riesz.errors.LearnerError, match="or None"):
+            riesz.Stage(1e-3, 50, patience)
+
+
+def test_networks_wait_as_long_as_their_rows_say() -> None:
+    """3200 rows and a patience of 5, said or not: the same epochs; a longer one trains longer."""
+    data = riesz.datasets.get("binary").draw(3200, seed=1).data
+    lengths = []
+    for patience in (None, 5, 20):
+        learner = riesz.MADNet(
+            width=4, head_width=4, networks=1, companion=None, batch_size=800, stages=(riesz.Stage(0.1, 60, patience),)
+        )
+        lengths.append(riesz.ate("y ~ treat(a) + x1 + x2", data, learner=learner, folds=1).details()["epochs"].iloc[0])
+    assert lengths[0] == lengths[1] < lengths[2]
 
 
 def test_the_anchor_of_a_slope_does_not_depend_on_the_origin(continuous_frame: pd.DataFrame) -> None:

@@ -217,11 +217,11 @@ def need_identification(design: Design, rows: int) -> None:
         )
 
 
-def fit_logistic(design: Design, penalty: Penalty) -> tuple[Array, float]:
+def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None) -> tuple[Array, float]:
     """Ridge-penalised logistic regression by iteratively reweighted least squares.
 
     The penalty is chosen anew on each of the first steps by the leave-one-out error of the working regression (performance
-    iteration), then kept.
+    iteration), then kept. For ``units`` see :func:`~riesz.learners.ridge.make_basis`.
     """
     y, weights = design.y, design.weights
     eta = np.log((y + 0.5) / (1.5 - y))
@@ -230,7 +230,7 @@ def fit_logistic(design: Design, penalty: Penalty) -> tuple[Array, float]:
         mu = expit(eta)
         curvature = np.clip(mu * (1.0 - mu), 1e-6, None)
         working = eta + (y - mu) / curvature
-        basis = make_basis(design, weights * curvature, working[None])
+        basis = make_basis(design, weights * curvature, working[None], units=units)
         if penalty != "loo":
             lam = float(penalty) * weights.sum() / (weights @ curvature)
         theta, lam = _ridge(design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:])

@@ -4,10 +4,10 @@ For training rows with weight shares :math:`\omega_i` (summing to one) let T be 
 
 .. math:: T' \Big(\sum_i \omega_i z_i z_i'\Big) T = I, \qquad T' D T = \mathrm{diag}(d),
 
-D penalising the standardised columns and not the intercept. With :math:`q_i = T'z_i` the ridge solution at penalty
-:math:`\lambda` is :math:`T\,(b / (1 + \lambda d))`, for the outcome with :math:`b = \sum_i \omega_i q_i y_i` and for the Riesz loss
-:math:`E_n[\alpha^2 - 2 m(\alpha)]` with :math:`b = \sum_i \omega_i T' m(z)_i`. One basis serves every penalty, and leaving
-one row (or one cluster) out is a rank-one (or small-rank) correction.
+D penalising the columns, standardised or in other units, and not the intercept. With :math:`q_i = T'z_i` the ridge solution at
+penalty :math:`\lambda` is :math:`T\,(b / (1 + \lambda d))`, for the outcome with :math:`b = \sum_i \omega_i q_i y_i` and for the
+Riesz loss :math:`E_n[\alpha^2 - 2 m(\alpha)]` with :math:`b = \sum_i \omega_i T' m(z)_i`. One basis serves every penalty, and
+leaving one row (or one cluster) out is a rank-one (or small-rank) correction.
 
 Rows are visited a block at a time; nothing of size n x p is copied. The basis is orthonormalised twice (Cholesky-QR2), which
 is as accurate as a QR decomposition for all but hopeless designs. In large samples an evenly spaced part of the rows (or

@@ -6,7 +6,7 @@ rr is blended by the Riesz loss and mu by the squared error,
 .. math:: w_\alpha = \arg\min_{0 \le w \le 1} E_n[\alpha_w^2 - 2 m(\alpha_w)], \quad \alpha_w = w \alpha_c + (1 - w) \alpha_n,
     \qquad w_\mu = \arg\min_{0 \le w \le 1} E_n[(y - w \mu_c - (1 - w) \mu_n)^2],
 
-the latter in each arm by itself where the treatment has arms: the closed form may suit one and the networks another. Each r is
+the latter in each arm by itself where mu is read in arms alone: the closed form may suit one and the networks another. Each r is
 first brought to its own best scale. Each row was kept by one network, but the mean of all J will predict: by how much its squared
 error is smaller is :math:`E_n[J^{-1} \sum_j (\mu_j - \bar\mu)^2]`, which :math:`w_\mu` allows for. :math:`w_\alpha` does not, in
 favour of the closed form: a network's errors in mu and in rr go together, and it is their product that biases an estimate.
@@ -28,6 +28,8 @@ from riesz.learners.neural.fit import Ensemble
 from riesz.learners.neural.stations import Stations
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, join
+
+_FEWEST = 20  # unseen rows of an arm whose mu is weighed by itself
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,11 @@ class Blend:
     scales: Array
 
     def mu_weights(self, stations: Stations, rows: Rows) -> tuple[Array, Array]:
-        """The weights of the closed form's mu at some rows, shape (n,), and at their readings, shape (R, n)."""
+        """The weights of the closed form's mu at some rows, shape (n,), and at their readings, shape (R, n); or one for all."""
         if self.arms is None:
             return self.mu, self.mu
-        at = (stations.raw[rows][:, :, None] == self.arms).all(axis=3) @ self.mu
+        raw = stations.raw[rows]
+        at = sum(weight * (raw == arm).all(axis=2) for weight, arm in zip(self.mu, self.arms, strict=True))
         return at[np.arange(len(rows)), stations.observed[rows]], at[:, stations.of_reading].T
 
 
@@ -125,7 +128,10 @@ def blend(networks: Ensemble, closed: ClosedForm, stations: Stations, design: De
     gap = a.mu.observed - b.mu.observed
     better = np.var(np.stack([one.mu.observed for one in each]), axis=0)
     arms = arms_of(stations, design.base)
-    own = np.ones((1, len(seen))) if arms is None else (design.base.treatment[seen] == arms[:, None]).all(axis=2)
+    own = np.ones((1, len(seen)), dtype=bool)
+    if arms is not None:
+        own = (design.base.treatment[seen] == arms[:, None]).all(axis=2)
+        own[own.sum(axis=1) < _FEWEST] = True  # too few to tell: weighed with everyone
     mu = _share(held.mean(own * (gap * (held.y - b.mu.observed) - better)), held.mean(own * (gap**2 - better)))
     h = held.mean(moment.apply(held.base.anchor)[:, seen])
     read = rr * scales[0] * readings[0] + (1.0 - rr) * scales[1] * readings[1]

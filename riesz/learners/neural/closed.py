@@ -131,14 +131,14 @@ def make_closed_form(design: Design, stations: Stations) -> ClosedForm:
     if apart is not None and best[0] is not None and apart[0] < best[0][0]:
         mu = apart[1]
     if design.base.family == "binomial":
-        mu = _again(mu, stations, design, lambda made, one: fit_logistic(made, "loo"))
+        mu = _again(mu, stations, design, lambda made, one: fit_logistic(made, "loo", _sizes(made)))
     return ClosedForm(stations.expansions, mu, tuple(rr))
 
 
 def refit(closed: ClosedForm, design: Design, stations: Stations) -> ClosedForm:
     """The same features and penalties on another design's rows; the stations are those of its base."""
     if design.base.family == "binomial":
-        mu = _again(closed.mu, stations, design, lambda made, one: fit_logistic(made, one.penalty))
+        mu = _again(closed.mu, stations, design, lambda made, one: fit_logistic(made, one.penalty, _sizes(made)))
     else:
         mu = _again(closed.mu, stations, design, _ridge)
     found: dict[int, tuple[Basis, Array]] = {}
@@ -257,7 +257,11 @@ def _columns(features: FeatureSet, stations: Stations, design: Design) -> Design
 
 def _outcome_basis(made: Design) -> tuple[Basis, Array]:
     """For mu."""
-    return _basis(made, units(made.base.z[made.rows], made.weights / made.weights.sum()))
+    return _basis(made, _sizes(made))
+
+
+def _sizes(made: Design) -> Array:
+    return units(made.base.z[made.rows], made.weights / made.weights.sum())
 
 
 def _basis(made: Design, sizes: Array | None = None) -> tuple[Basis, Array]:

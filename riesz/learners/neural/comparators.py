@@ -6,8 +6,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from riesz.design import Base, Design
 from riesz.learners.base import Fit
 from riesz.learners.neural.covariates_only import observed_only, without_treatment
@@ -39,8 +37,12 @@ class Comparator(NetworkLearner):
 class ArmByArm(Comparator):
     """A comparator whose networks see covariates alone, with an outcome head for each arm; there is no anchor to scale."""
 
+    @abstractmethod
+    def _given(self, base: Base) -> Array:
+        """Functions of the rows that the objective needs beside the outcome, shape (G, n)."""
+
     def _seen(self, base: Base) -> tuple[Base, Expansions]:
-        return observed_only(base, np.ones((1, len(base.y)))), without_treatment(base, self.inputs == "splines")
+        return observed_only(base, self._given(base)), without_treatment(base, self.inputs == "splines")
 
     def _scale(self, design: Design, inputs: Array) -> Scale:
         return measure(design, inputs, self.inputs)

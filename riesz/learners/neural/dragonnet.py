@@ -12,13 +12,13 @@ from riesz.errors import LearnerError
 from riesz.learners.derived import arm_coefficients, arm_numbers
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.comparators import ArmByArm
-from riesz.learners.neural.covariates_only import check_arms, observed_only, without_treatment
-from riesz.learners.neural.expansion import Expansions
+from riesz.learners.neural.covariates_only import check_arms
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import check_settings
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss, PropensityReading
+from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,11 +108,10 @@ class DragonNet(ArmByArm):
     def describe(self, family: str) -> str:
         return f"DragonNet{' (SRR)' if self.srr else ''}"
 
-    def _seen(self, base: Base) -> tuple[Base, Expansions]:
+    def _given(self, base: Base) -> Array:
         coefficients = arm_coefficients(base, "DragonNet")
         asked = coefficients[:, :, arm_numbers(base.treatment), np.arange(len(base.y))]
-        from_each = np.concatenate([asked[:, 0], asked[:, 1]])
-        return observed_only(base, from_each), without_treatment(base, self.inputs == "splines")
+        return np.concatenate([asked[:, 0], asked[:, 1]])
 
     def _shape(self, feed: Feed, components: int) -> Shape:
         return Shape(

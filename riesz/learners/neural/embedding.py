@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from riesz.design import Design
+from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.derived import arm_numbers
 from riesz.learners.neural.batching import Feed
@@ -87,6 +87,9 @@ class NeuralEmbedding(ArmByArm):
 
     def describe(self, family: str) -> str:
         return "NeuralEmbedding"
+
+    def _given(self, base: Base) -> Array:
+        return np.ones((1, len(base.y)))
 
     def _shape(self, feed: Feed, components: int) -> Shape:
         return Shape(feed.inputs, 0, feed.heads, self.width, self.depth, 0, 0)

@@ -67,8 +67,8 @@ class MADNet(NetworkLearner):
         Weights kept: those with the best validation loss; for mu those with the best outcome loss and for rr those with the
         best rest (training goes on until neither improves); or the last.
     inputs : {"standard", "splines", "paper"}
-        Standardise everything; give numeric inputs as orthonormal features of a natural cubic spline, too, so that the
-        network bends early; or change only what the paper's code does.
+        Standardise everything, dummies by their range; give numeric inputs as orthonormal features of a natural cubic spline,
+        too, so that the network bends early; or change only what the paper's code does.
     companion : {"splines", None}
         Blend the networks with closed forms of mu and rr on splines of the inputs and their products with the treatment, each
         weighted by how well it predicts rows it has not seen; or rely on the networks alone.

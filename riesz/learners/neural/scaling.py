@@ -1,8 +1,8 @@
 r"""Units: what a network sees, and how its outputs come back.
 
-Inputs are standardised (or left as they are, the treatment apart, as the paper's code does); the outcome is centred and scaled; the
-anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint is weighed by
-:math:`c_h = c_\beta / |h_n(\beta)|`, so that a change of units changes nothing.
+Inputs are centred and divided by their :func:`units` (or left as they are, the treatment apart, as the paper's code does); the
+outcome is centred and scaled; the anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint
+is weighed by :math:`c_h = c_\beta / |h_n(\beta)|`, so that a change of units changes nothing.
 """
 
 from __future__ import annotations
@@ -102,4 +102,4 @@ def units(columns: Array, share: Array) -> Array:
     centre = share @ columns
     spread = np.sqrt(share @ (columns - centre) ** 2)
     two = ((columns == least) | (columns == most)).all(axis=0)
-    return np.where(spread > 1e-9 * (1.0 + np.abs(centre)), np.where(two, most - least, spread), 1.0)
+    return np.where(spread > 1e-9 * np.abs(centre), np.where(two, most - least, spread), 1.0)

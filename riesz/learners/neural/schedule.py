@@ -41,9 +41,10 @@ class Stage:
     def __post_init__(self) -> None:
         if self.plateau is not None and self.plateau < 1:
             raise LearnerError(f"{self}: wanted a plateau of at least one epoch, or None.")
-        if not self.learning_rate > 0 or self.epochs < 1 or (self.patience or 0) < 0:
+        whole = self.patience is None or (isinstance(self.patience, int) and not isinstance(self.patience, bool))
+        if not self.learning_rate > 0 or self.epochs < 1 or not whole or (self.patience or 0) < 0:
             raise LearnerError(
-                f"{self}: wanted a positive learning rate, at least one epoch and a patience of 0 or more."
+                f"{self}: wanted a positive learning rate, at least one epoch and a patience of 0 or more epochs, or None."
             )
 
     def waits(self, rows: int) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from riesz.design import Design
+import numpy as np
+
+from riesz.design import Base, Design
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.comparators import ArmByArm
 from riesz.learners.neural.covariates_only import check_arms
@@ -14,6 +16,7 @@ from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import check_settings
 from riesz.learners.neural.objectives.outcome import Outcome, OutcomeReading
+from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,9 @@ class TARNet(ArmByArm):
 
     def describe(self, family: str) -> str:
         return "TARNet"
+
+    def _given(self, base: Base) -> Array:
+        return np.ones((1, len(base.y)))
 
     def _shape(self, feed: Feed, components: int) -> Shape:
         return Shape(feed.inputs, 0, feed.heads, self.width, self.depth, self.head_width, self.head_depth)
