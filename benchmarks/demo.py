@@ -17,8 +17,8 @@ from one line; this takes some ten seconds.
 """
 
 DOCTOR_VISITS = """
-The RAND health insurance experiment: does an individual-deductible plan change visits to the doctor? Networks take about
-a minute on its 20,190 rows. The closed form is instant, but linear, so here the formula spells interactions out.
+The RAND health insurance experiment: does an individual-deductible plan change visits to the doctor? Networks take a
+quarter of a minute on its 20,190 rows. The closed form is instant, but linear, so here the formula spells interactions out.
 
     riesz.ate("{formula}", data, learner="linear")
 """
