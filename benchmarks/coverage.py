@@ -77,6 +77,8 @@ def main() -> None:
     command = f"python benchmarks/coverage.py --draws {arguments.draws} --rows {arguments.rows}"
     if arguments.verbs:
         command += f" --verbs {' '.join(arguments.verbs)}"
+    if arguments.only != list(datasets.SIMULATIONS):
+        command += f" --only {' '.join(arguments.only)}"
     facts = {
         **provenance(command + f" --learner {arguments.learner}"),
         "pooled_coverage": round(float(pooled), 4),
