@@ -281,11 +281,10 @@ def _repeats(settings: Settings, folds: int, n: int, clusters: ClusterLabels) ->
     """As often as asked for, or as the learner likes when there is something to draw anew."""
     if settings.repeats is not None:
         return settings.repeats
-    return (
-        settings.learner.usual_repeats(min([n, *(len(np.unique(codes)) for codes in clusters.codes)]))
-        if folds > 1
-        else 1
-    )
+    if folds == 1:
+        return 1
+    units = min([n, *(len(np.unique(codes)) for codes in clusters.codes)])
+    return settings.learner.usual_repeats(units)
 
 
 def _draw(

@@ -166,10 +166,9 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
         tilt = _curvature(design, mu)
     targets = np.vstack([design.y, design.base.anchor.observed[:, design.rows]])
     basis = make_basis(design, design.weights, targets, tilt)
-    grid = GRID if basis.rank < len(design) else GRID[1:]
     if not logistic:
-        mu, chosen = _ridge(design, basis, design.y, penalty, grid)  # the basis' first target
-    rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, grid, constrained)
+        mu, chosen = _ridge(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
+    rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, constrained)
     scale_free = constrained and not logistic
     return LinearFit(mu, rr, logistic, scale_free, {"penalty": chosen, **rr_chosen})
 
@@ -181,13 +180,13 @@ def _ridge(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array
 
 
 def riesz_coefficients(
-    design: Design, basis: Basis, penalty: Penalty, grid: Array, constrained: bool
+    design: Design, basis: Basis, penalty: Penalty, constrained: bool
 ) -> tuple[Array, dict[str, float]]:
     """Coefficients of rr, shape (p, K); up to scale when constrained."""
     m = moments(design, basis)
     found, chosen = [], {}
     for c in range(design.components):
-        lam = choose_riesz_penalty(design, basis, c, m[c], grid)[0] if penalty == "loo" else float(penalty)
+        lam = choose_riesz_penalty(design, basis, c, m[c], basis.penalties)[0] if penalty == "loo" else float(penalty)
         direction = m[c] * basis.shrink(lam)
         if constrained:
             b = basis.projections[:, 1 + c]  # the anchor's

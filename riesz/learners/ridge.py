@@ -67,6 +67,11 @@ class Basis:
         """How many directions the design spans, k."""
         return len(self.penalty)
 
+    @property
+    def penalties(self) -> Array:
+        """Those to choose from; none at all is one of them only if there are more rows than directions."""
+        return GRID if self.rank < len(self.shares) else GRID[1:]
+
     def shrink(self, lam: float | Array) -> Array:
         """1 / (1 + lambda d), shape (k,) or (k, L)."""
         return 1.0 / (1.0 + np.multiply.outer(self.penalty, lam))

@@ -22,7 +22,7 @@ from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.representation import as_columns
 from riesz.learners.neural.scaling import units
 from riesz.learners.neural.stations import Stations, make_stations
-from riesz.learners.ridge import GRID, Basis, choose_outcome_penalty, choose_riesz_penalty, make_basis, moments
+from riesz.learners.ridge import Basis, choose_outcome_penalty, choose_riesz_penalty, make_basis, moments
 from riesz.moment import Array, Evaluation
 
 Rows = npt.NDArray[np.intp]
@@ -119,11 +119,11 @@ def make_closed_form(design: Design, stations: Stations) -> ClosedForm:
     best: list[tuple[float, Solution] | None] = [None] * (1 + design.components)
     for features in _sets(stations, design.base):
         made = _columns(features, stations, design)
-        basis, grid = _basis(made)
+        basis = _basis(made)
         m = moments(made, basis)
         found = [_ridge_by_leaving_out(features, made)]
         for c in range(design.components):
-            penalty, loss = choose_riesz_penalty(made, basis, c, m[c], grid)
+            penalty, loss = choose_riesz_penalty(made, basis, c, m[c], basis.penalties)
             found.append((loss, Solution(features, basis.solve(m[c], penalty), penalty)))
         best = [one if old is None or one[0] < old[0] else old for one, old in zip(found, best, strict=True)]
     mu, *rr = [leader[1] for leader in best if leader is not None]
@@ -146,7 +146,7 @@ def refit(closed: ClosedForm, design: Design, stations: Stations) -> ClosedForm:
     for component, one in enumerate(closed.rr):
         if id(one.features) not in found:
             made = _columns(one.features, stations, design)
-            basis, _ = _basis(made)
+            basis = _basis(made)
             found[id(one.features)] = basis, moments(made, basis)
         basis, m = found[id(one.features)]
         rr.append(Solution(one.features, basis.solve(m[component], one.penalty), one.penalty))
@@ -169,7 +169,7 @@ def _again(one: Solution, stations: Stations, design: Design, solve: Callable[..
 
 
 def _ridge(made: Design, one: Solution) -> tuple[Array, float]:
-    basis, _ = _outcome_basis(made)
+    basis = _basis(made, _sizes(made))
     return basis.solve(basis.projections[:, 0], one.penalty), one.penalty
 
 
@@ -197,9 +197,9 @@ def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | 
 
 def _ridge_by_leaving_out(features: FeatureSet, made: Design) -> tuple[float, Solution]:
     """A ridge regression of the outcome on features, with its leave-one-out loss."""
-    basis, grid = _outcome_basis(made)
+    basis = _basis(made, _sizes(made))
     direction = basis.projections[:, 0]
-    penalty, loss = choose_outcome_penalty(made, basis, made.y, direction, grid)
+    penalty, loss = choose_outcome_penalty(made, basis, made.y, direction, basis.penalties)
     return loss, Solution(features, basis.solve(direction, penalty), penalty)
 
 
@@ -255,19 +255,14 @@ def _columns(features: FeatureSet, stations: Stations, design: Design) -> Design
     return as_columns(design.base, rows, _features(features, stations, design.base, rows))
 
 
-def _outcome_basis(made: Design) -> tuple[Basis, Array]:
-    """For mu."""
-    return _basis(made, _sizes(made))
-
-
 def _sizes(made: Design) -> Array:
+    """What mu's columns are divided by."""
     return units(made.base.z[made.rows], made.weights / made.weights.sum())
 
 
-def _basis(made: Design, sizes: Array | None = None) -> tuple[Basis, Array]:
-    """A basis for columns in units of these sizes, by default of their deviations, and the penalties to choose from."""
-    basis = make_basis(made, made.weights, made.y[None], units=sizes)
-    return basis, GRID if basis.rank < len(made) else GRID[1:]
+def _basis(made: Design, sizes: Array | None = None) -> Basis:
+    """A basis for columns in units of these sizes, by default of their deviations."""
+    return make_basis(made, made.weights, made.y[None], units=sizes)
 
 
 def _features(features: FeatureSet, stations: Stations, base: Base, rows: Rows) -> Evaluation:

@@ -28,7 +28,7 @@ from riesz.learners.neural.network import Shape
 from riesz.learners.neural.objectives.outcome import Outcome
 from riesz.learners.neural.reading import Reading
 from riesz.learners.neural.representation import as_columns
-from riesz.learners.ridge import GRID, choose_outcome_penalty, make_basis
+from riesz.learners.ridge import choose_outcome_penalty, make_basis
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, no_representer
 
@@ -102,11 +102,10 @@ class NeuralEmbedding(ArmByArm):
         rows = rows[:: -(-len(rows) // MOST_ROWS)]
         made = as_columns(design.base, rows, _features(network, design.take(rows)))
         basis = make_basis(made, made.weights, made.y[None])
-        grid = GRID if basis.rank < len(made) else GRID[1:]
         b = basis.projections[:, 0]
         penalty = self.penalty
         if penalty == "loo":
-            penalty, _ = choose_outcome_penalty(made, basis, made.y, b, grid)
+            penalty, _ = choose_outcome_penalty(made, basis, made.y, b, basis.penalties)
         return EmbeddingReading(basis.solve(b, float(penalty)))
 
 

@@ -26,7 +26,7 @@ from riesz.learners.neural.objectives.base import Readout
 from riesz.learners.neural.representation import as_columns
 from riesz.learners.neural.scaling import Scale
 from riesz.learners.neural.training import Trained
-from riesz.learners.ridge import GRID, make_basis
+from riesz.learners.ridge import make_basis
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, average
 
@@ -106,8 +106,7 @@ class NetworkFit:
         phi = _Readings(self.feed, design.base, rows).evaluate(at.heads, at.head_slopes)
         made = as_columns(design.base, rows, phi)
         basis = make_basis(made, made.weights, np.vstack([made.y, made.base.anchor.observed]))
-        grid = GRID if basis.rank < len(made) else GRID[1:]
-        coefficients, _ = riesz_coefficients(made, basis, "loo", grid, constrained=True)
+        coefficients, _ = riesz_coefficients(made, basis, "loo", constrained=True)
         return replace(self, exact=coefficients)
 
     def functions(self, design: Design, representation: bool = False) -> tuple[Evaluation, Evaluation]:
