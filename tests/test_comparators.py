@@ -194,12 +194,24 @@ class TestSRR:
         np.testing.assert_allclose(moved, epsilon * rr, atol=1e-6)
 
     def test_epsilon_learns_what_is_left_along_rr(self, learner: Any, binary_frame: pd.DataFrame) -> None:
-        """An outcome's loss that hardly counts leaves a residual; the targeted term takes its part along rr away."""
-        slow = replace(learner, stages=(riesz.Stage(1e-2, 60, 60),), keep="last", weight_decay=0.0)
-        fit = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=replace(slow, srr=True), folds=1)
-        rr = fit.riesz_representer["ATE"]
-        left = abs((rr * fit.resid).mean()) / np.sqrt((rr**2).mean() * (fit.resid**2).mean())
-        assert left < 0.1
+        """With mu and rr held, epsilon descends to the regression of what mu leaves on rr."""
+        fit = riesz.ate("y ~ treat(a) + x1", binary_frame, learner="linear", folds=1)
+        design = fit.model.blueprint.design
+        batch, scales, feed = batch_of(learner, design, np.arange(400)[None])
+        objective, k = learner._objective("gaussian"), learner._shape(feed, 1).components
+        generator = torch.Generator().manual_seed(1)
+        heads, outcome = torch.randn((1, 400, k), generator=generator), torch.randn((1, 400), generator=generator)
+        epsilon = torch.zeros(1, 1)
+        for _ in range(500):
+            seen = Seen(heads, torch.zeros_like(heads), outcome, epsilon)
+            epsilon = (
+                epsilon - 0.02 * objective.slopes(seen, batch, scales, torch.zeros(1), torch.zeros(1, k))[1].extras
+            )
+        rr = heads[..., 0] if learner is RIESZ else objective._representer(heads[..., 0], batch)[0][..., 0]
+        left = batch.y - outcome
+        best = (rr * left).sum() / rr.square().sum()
+        assert abs(float(best)) > 0.01
+        assert float(epsilon) == pytest.approx(float(best), rel=1e-3)
 
     def test_several_parameters_have_an_epsilon_each(self, learner: Any, binary_frame: pd.DataFrame) -> None:
         both = [riesz.ATE(), riesz.Mean(1)]
@@ -208,6 +220,43 @@ class TestSRR:
             epsilon = one.ensemble.fits[0].extras
             assert epsilon.shape == (2,)
             assert (epsilon != 0).all()
+
+
+def test_dragonnet_trains_with_the_rr_that_it_reports(binary_frame: pd.DataFrame) -> None:
+    """The targeted term's rr, row by row, is the closed form of the same propensity."""
+    estimands = [riesz.ATE(), riesz.ATT(), riesz.APE("x1 > 0")]
+    design = riesz.estimate("y ~ treat(a) + x1", binary_frame, estimands, learner="linear").model.blueprint.design
+    batch, _, _ = batch_of(DRAGON, design, np.arange(400)[None])
+    logit = torch.linspace(-6, 6, 400)[None]  # beyond the clipping at both ends
+    trained, _ = DRAGON._objective("gaussian")._representer(logit, batch)
+    p = np.clip(torch.sigmoid(logit[0].double()).numpy(), DRAGON.clip, 1 - DRAGON.clip)
+    a, x = binary_frame["a"].to_numpy(), binary_frame["x1"].to_numpy() > 0
+    ate = a / p - (1 - a) / (1 - p)
+    want = np.stack([ate, a - (1 - a) * p / (1 - p), np.where(x, a / p, (1 - a) / (1 - p))])
+    np.testing.assert_allclose(trained[0].T, want, rtol=1e-4)
+
+
+def test_dragonnet_says_when_it_clips(binary_frame: pd.DataFrame) -> None:
+    fits = [
+        riesz.ate("y ~ treat(a) + x1", binary_frame, learner=replace(DRAGON, clip=clip), folds=2)
+        for clip in (0.4, 1e-4)
+    ]
+    assert [bool(fit.details()["clipped"].mean() > 0.01) for fit in fits] == [True, False]
+    assert ["were clipped" in str(fit.summary()) for fit in fits] == [True, False]
+
+
+@pytest.mark.parametrize("learner", [RIESZ, riesz.MADNet(**SMALL, **HEADS)], ids=name)
+def test_readings_in_the_history_know_the_sign_of_the_moment(learner: Any, continuous_frame: pd.DataFrame) -> None:
+    """A shift down has a negative moment of the anchor; the course of E_n[anchor rr] / h ends near one all the same."""
+    slow = replace(learner, stages=(riesz.Stage(1e-2, 30, 30),))
+    courses = [
+        riesz.shift("y ~ treat(d) + x1", continuous_frame, delta=delta, learner=slow, folds=1, repeats=1).history
+        for delta in (0.5, -0.5)
+    ]
+    up, down = (course.query("network == 0") if "network" in course else course for course in courses)
+    assert down["rr_anchor"].iloc[-1] == pytest.approx(up["rr_anchor"].iloc[-1], abs=0.3)
+    assert up["rr_anchor"].iloc[-1] > 0.3
+    assert up["ipw"].iloc[-1] * down["ipw"].iloc[-1] < 0
 
 
 @pytest.mark.parametrize("learner", [*WITH_RR, TAR], ids=name)
@@ -323,7 +372,7 @@ def test_presets() -> None:
         (riesz.RieszNet, {"architecture": "resnet"}, "wanted one of 'multihead'"),
         (riesz.RieszNet, {"keep": "each"}, "'best', 'last'"),
         (riesz.RieszNet, {"rr_weight": 0.0}, "rr is not learned"),
-        (riesz.RieszNet, {"stages": ()}, "at least one stage"),
+        (riesz.RieszNet, {"stages": ()}, "one or more stages"),
         (riesz.DragonNet, {"clip": 0.5}, "between 0 and 0.5"),
         (riesz.DragonNet, {"propensity_weight": 0}, "propensity is not learned"),
         (riesz.DragonNet, {"srr": "yes"}, "wanted one of True, False"),
@@ -331,8 +380,17 @@ def test_presets() -> None:
         (riesz.TARNet, {"validation": 0.9}, "between 0 and a half"),
         (riesz.NeuralEmbedding, {"penalty": -1}, "positive number or 'loo'"),
         (riesz.Stage, {"learning_rate": 1e-3, "epochs": 5, "patience": 5, "plateau": 0}, "plateau of at least one"),
+        (riesz.RieszNet, {"stages": riesz.Stage(1e-3, 5)}, "one or more stages"),
+        (riesz.RieszNet, {"stages": 300}, "one or more stages"),
+        (riesz.RieszNet, {"validation": "0.2"}, "wanted a number"),
+        (riesz.RieszNet, {"width": 2.5}, "wanted a whole number"),
     ],
 )
 def test_bad_settings(make: Any, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(riesz.LearnerError, match=words):
         make(**settings)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    made = riesz.RieszNet(width=np.int64(8), weight_decay=np.float32(0.5))
+    assert (type(made.width), made.width, made.weight_decay) == (int, 8, 0.5)

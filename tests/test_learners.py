@@ -38,6 +38,11 @@ CASES: dict[str, tuple[str, str, Any]] = {
         BINARY,
         riesz.CustomMoment(lambda mu, data: mu(data.assign(a=1, x2=data["x2"] + 0.5)) - mu(data.assign(a=0))),
     ),
+    "a policy of the treated share": (
+        "binary_frame",
+        BINARY,
+        riesz.APE(lambda data: np.full(len(data), data["a"].mean())),
+    ),
     "slope of a covariate": (
         "binary_frame",
         BINARY,
@@ -76,11 +81,13 @@ DOSES = [case for case, (frame, *_) in CASES.items() if frame == "continuous_fra
 #: learner -> questions it must refuse before fitting, and what it says
 REFUSED: dict[str, dict[str, str]] = {
     "propensity": {
+        "a policy of the treated share": "depends on the arms of other rows",
         "mean, a policy that looks at the dose": "depend on the treatment itself",
         "moved covariates": "moves, or differentiates along, a covariate",
         "slope of a covariate": "moves, or differentiates along, a covariate",
     },
     "dragonnet": {
+        "a policy of the treated share": "depends on the arms of other rows",
         **dict.fromkeys(DOSES, "the treatment is a number; wanted arms"),
         **dict.fromkeys(["ate, three arms", "att, three arms"], "the treatment has 3 arms"),
         **dict.fromkeys(["moved covariates", "slope of a covariate"], "DragonNet derives .* a covariate"),
@@ -151,6 +158,19 @@ def test_weights_count(request: pytest.FixtureRequest, name: str, case: str) -> 
     assert (plain.params != weighted.params).all()
     equal = fit(request, name, case, weights=np.full(400, 3.0))
     np.testing.assert_allclose(equal.params, plain.params, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_rows_of_no_weight_teach_nothing(request: pytest.FixtureRequest, name: str) -> None:
+    """Every other row has a nonsensical outcome and next to no weight: mu must not follow it."""
+    frame, formula, estimand = CASES[first_case(name)]
+    data = request.getfixturevalue(frame)
+    spoilt = np.arange(len(data)) % 2 == 1
+    table = data.assign(y=data["y"] + 50.0 * spoilt, weight=np.where(spoilt, 1e-6, 1.0))
+    kind = "number" if frame == "continuous_frame" else "arms"
+    result = riesz.estimate(formula, table, estimand, learner=make(name, kind), weights="weight", folds=2)
+    away = (result.fittedvalues - data["y"])[~spoilt].mean()
+    assert abs(away) < 5.0  # about 25 without the weights
 
 
 @pytest.mark.parametrize("name", LEARNERS)

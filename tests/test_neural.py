@@ -354,7 +354,7 @@ def test_awkward_designs(binary_frame: pd.DataFrame) -> None:
         ({"width": 0}, "whole number"),
         ({"penalty": -1.0}, "0 or larger"),
         ({"validation": 0.9}, "between 0 and a half"),
-        ({"stages": ()}, "at least one stage"),
+        ({"stages": ()}, "one or more stages"),
         ({"keep": "first"}, "'best', 'each', 'last'"),
         ({"bias_learning_rate": -0.9}, "0 or larger"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 
 import riesz
 from riesz import datasets
+from riesz.learners.aipw import _normal
 
 pytest.importorskip("sklearn")
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -201,6 +205,54 @@ def test_seeds_of_models(binary_frame: pd.DataFrame) -> None:
     assert fit(7, 1).params["ATE"] == fit(7, 2).params["ATE"]
 
 
+def test_seeds_of_splitters(binary_frame: pd.DataFrame) -> None:
+    """Those inside a search have no parameters to set, but a random state all the same."""
+    search = GridSearchCV(LogisticRegression(), {"C": np.geomspace(1e-4, 10, 12)}, cv=KFold(2, shuffle=True))
+    learner = riesz.Propensity(LinearRegression(), search)
+    first, again = (
+        riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, folds=2, seed=1) for _ in range(2)
+    )
+    assert first.params["ATE"] == again.params["ATE"]
+    assert search.cv.random_state is None
+
+
+def test_a_modelled_spread_has_its_scale_from_unseen_rows() -> None:
+    """Trees follow the squares they are fitted to: seen rows would make the treatment scatter too little, and rr too large."""
+    generator = np.random.default_rng(5)
+    x = generator.normal(size=(600, 3))
+    d = x[:, 0] + generator.normal(size=600)  # the same scatter everywhere
+    data = pd.DataFrame(x, columns=["x1", "x2", "x3"]).assign(d=d, y=d + x[:, 1] + generator.normal(size=600))
+    sums = []
+    for spread in ("constant", "modelled"):
+        learner = riesz.Propensity(LinearRegression(), None, spread=spread)
+        fit = riesz.ade("y ~ treat(d) + .", data, learner=learner)
+        rr, sd = fit.riesz_representer["ADE"], []
+        for one, (split,) in zip(fit._crossfit.fits, ([s] for s in fit._crossfit.splits[0]), strict=True):
+            normal = _normal(one.location, one.variance, one.scatter, x[split.test], 100.0)
+            sd.append(((d[split.test] - normal.mean) / normal.sd) ** 2)
+        sums.append((np.concatenate(sd).mean(), (rr**2).mean()))
+    assert sums[0][0] == pytest.approx(1.0, abs=0.15)
+    assert sums[1][0] == pytest.approx(1.0, abs=0.25)  # 1.6 with the scale of seen rows
+
+
+def test_the_derivative_of_a_curve_is_not_smoothed_away() -> None:
+    """A central difference over so long a step that its bias matters beside a standard error is none."""
+
+    class Sine(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+        def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
+            return self
+
+        def predict(self, x: np.ndarray) -> np.ndarray:
+            return np.asarray(np.sin(2 * x[:, -1]))
+
+    generator = np.random.default_rng(2)
+    d = generator.normal(size=4000)
+    data = pd.DataFrame({"d": d, "y": np.sin(2 * d) + generator.normal(size=4000)})
+    fit = riesz.ade("y ~ treat(d)", data, learner=riesz.Propensity(Sine(), LinearRegression()), folds=2)
+    smoothed = fit.predictions.mu.slopes[0] - 2 * np.cos(2 * d)
+    assert abs(smoothed.mean()) < 0.1 * fit.bse["ADE"]
+
+
 def test_binary_outcomes(binary_frame: pd.DataFrame) -> None:
     """Classifiers give probabilities, regressors are kept in [0, 1]; an arm with one outcome only is no obstacle."""
     data = binary_frame.assign(y=((binary_frame["y"] > 0) & (binary_frame["a"] == 1)).astype(float))
@@ -292,6 +344,29 @@ class TestRefusals:
 
     def test_too_few_rows_for_a_dose(self, continuous_frame: pd.DataFrame) -> None:
         self.refused("at least 20", continuous_frame[:24], "y ~ treat(d) + x1", riesz.ade, "propensity", folds=4)
+
+    def test_a_dose_that_repeats_a_covariate(self, continuous_frame: pd.DataFrame) -> None:
+        data = continuous_frame.assign(twice=2 * continuous_frame["d"])
+        for learner in ("propensity", "kernel_embedding"):
+            self.refused("not identified.*repeats the treatment", data, "y ~ treat(d) + x1 + twice", riesz.ade, learner)
+
+    def test_a_dose_that_is_moved_by_its_own_amount_in_any_units(self, continuous_frame: pd.DataFrame) -> None:
+        for unit in (1.0, 1e-9, 1e9):
+            data = continuous_frame.assign(d=unit * continuous_frame["d"])
+            question = partial(riesz.mean, at="1.5 * d")
+            self.refused("depend on the treatment itself", data, "y ~ treat(d) + x1", question, "propensity")
+
+    def test_a_share_of_the_treated_in_a_moment(self, binary_frame: pd.DataFrame) -> None:
+        """Asked of everyone in one arm, the share is 0 or 1: the closed form would be another one's."""
+        moment = riesz.CustomMoment(
+            lambda mu, data: data["a"] / max(data["a"].mean(), 0.01) * (mu(data.assign(a=1)) - mu(data.assign(a=0)))
+        )
+        question = partial(riesz.estimate, estimand=moment)
+        for learner in (LEARNER, "dragonnet"):
+            self.refused("depends on the arms of other rows", binary_frame, "y ~ treat(a) + x1", question, learner)
+
+    def test_a_class_instead_of_a_learner(self, binary_frame: pd.DataFrame) -> None:
+        self.refused(r"write riesz.Propensity\(\)", binary_frame, "y ~ treat(a) + x1", riesz.ate, riesz.Propensity)
 
     def test_a_model_that_fails(self, binary_frame: pd.DataFrame) -> None:
         broken = riesz.Propensity(Ridge(alpha=-1.0), LogisticRegression())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -145,3 +148,14 @@ def test_the_logit_penalty_is_the_one_asked_for(data: pd.DataFrame) -> None:
     frame = data.assign(y=(data["y"] > 0).astype(float))
     fit = riesz.ate("y ~ treat(t) * x", frame, family="binomial", learner=riesz.Linear(0.1, 0.1))
     np.testing.assert_allclose(fit.details()["penalty"], 0.1, rtol=1e-6)
+
+
+def test_methods_of_a_column_in_a_fresh_process() -> None:
+    """numpy imports parts of itself when a method is first called, also where expressions cannot."""
+    code = (
+        "import riesz; data = riesz.datasets.get('binary').draw(200, seed=1).data\n"
+        "fit = riesz.ape('y ~ treat(a) + x1', data, policy='(x1 > x1.mean()) * 1.0', learner='linear', folds=2)\n"
+        "print(fit.nobs)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "200", done.stderr

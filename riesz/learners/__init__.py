@@ -45,6 +45,10 @@ def find_learner(learner: object) -> Learner:
     if isinstance(learner, str) and learner.lower() in LEARNERS:
         return LEARNERS[learner.lower()]()
     hint = nearest(learner, LEARNERS) if isinstance(learner, str) else ""
+    if isinstance(learner, type) and issubclass(learner, Learner):
+        raise LearnerError(
+            f"learner={learner.__name__} is a class. Wanted a learner: write riesz.{learner.__name__}()."
+        )
     known = ", ".join(repr(name) for name in LEARNERS)
     raise LearnerError(
         f"learner={learner!r} is not known.{hint} Wanted one of {known}, or a learner such as riesz.Linear(...)."

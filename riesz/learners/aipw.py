@@ -23,7 +23,8 @@ from riesz.learners.scikit import Regression, fitted, probabilities, regress
 from riesz.moment import Array, Evaluation, Points, Rows
 from riesz.predictions import Predictions
 
-INNER_FOLDS = 5  # for residuals of the treatment that its own model has not fitted
+INNER_FOLDS = 5  # for predictions by models that have not seen the row
+_STEP = -1 / 3  # so that the bias of a central difference, of the order step^2, is below n^(-1/2)
 _SOFTEN = 0.1  # of the overall variance, added to squared residuals before their logarithm: tiny ones tell little
 
 
@@ -166,13 +167,15 @@ def fit_dose(
     seeds = _seeds(seed, 4)
     regression = regress(outcome, seeds[0], base.z[rows], design.y, weights, base.family)
     location = fitted(propensity, seeds[1], x, a, weights)
-    square = _inner_residuals(design, propensity, seeds[2], x, a) ** 2
+    square = (a - _unseen(design, propensity, seeds[2], x, a)) ** 2
     variance = float(np.average(square, weights=weights))
     scatter = None
     if modelled:
-        scatter = fitted(propensity, seeds[3], x, np.log(square + _SOFTEN * variance), weights)
-        variance = float(np.average(square / np.exp(scatter.predict(x).ravel()), weights=weights))
-    step = float(np.sqrt(np.cov(a, aweights=weights))) * n**-0.2
+        softened = np.log(square + _SOFTEN * variance)
+        scatter = fitted(propensity, seeds[3], x, softened, weights)
+        unseen = _unseen(design, propensity, seeds[3], x, softened)
+        variance = float(np.average(square / np.exp(unseen), weights=weights))
+    step = float(np.sqrt(np.cov(a, aweights=weights))) * n**_STEP
     left = _left_out(base, rows)
     normal = _normal(location, variance, scatter, _covariates(base, left), 1 / clip)
     ratios = [normal.ratio(piece.delta[left], base.treatment[left, 0])[1] for one in pieces for piece in one]
@@ -186,17 +189,17 @@ def _normal(location: Any, variance: float, scatter: Any, x: Array, cap: float) 
     return Normal(mean, np.sqrt(variance * shape), cap)
 
 
-def _inner_residuals(design: Design, model: Any, seed: int, x: Array, a: Array) -> Array:
-    """Residuals of the treatment by models that have not seen the row; its own model would make them too small."""
+def _unseen(design: Design, model: Any, seed: int, x: Array, target: Array) -> Array:
+    """Predictions by models that have not seen the row; residuals of its own model would be too small."""
     groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
     if groups is not None and groups.max() == 0:  # a single cluster has to be cut
         groups = None
-    labels = draw_labels(len(a), INNER_FOLDS, None, groups, np.random.default_rng(seed))
-    residuals = np.empty(len(a))
+    labels = draw_labels(len(x), INNER_FOLDS, None, groups, np.random.default_rng(seed))
+    predicted = np.empty(len(x))
     for label in np.unique(labels):
         test = labels == label
-        residuals[test] = a[test] - fitted(model, seed, x[~test], a[~test], design.weights[~test]).predict(x[test])
-    return residuals
+        predicted[test] = fitted(model, seed, x[~test], target[~test], design.weights[~test]).predict(x[test]).ravel()
+    return predicted
 
 
 def _covariates(base: Base, rows: npt.NDArray[np.intp]) -> Array:

@@ -50,7 +50,22 @@ def arm_coefficients(base: Base, who: str = _WHO) -> Array:
                         f"of mu. {_INSTEAD}"
                     )
                 found[c, source, arm_numbers(look.treatment), np.arange(n)] += look.weight
+    _need_row_by_row(base, found, who)
     return found
+
+
+def _need_row_by_row(base: Base, coefficients: Array, who: str) -> None:
+    """Refuse a moment that changes when others change arms: asked again, a row must want of its own arm what it wanted at first."""
+    own = coefficients[:, arm_numbers(base.treatment), :, np.arange(len(base.y))]  # (n, K, arms)
+    first = np.zeros_like(own)
+    for point, weights in zip(base.moment.points, base.moment.weights.transpose(1, 2, 0), strict=True):
+        first[np.arange(len(own)), :, arm_numbers(point.treatment)] += weights
+    if not np.allclose(own, first, rtol=1e-6, atol=1e-9 * np.abs(first).max()):
+        raise LearnerError(
+            f"{who} asks the moment what it would want of each row in every arm, but here that depends on the arms of other rows "
+            "(on the treatment's mean, say). Write such a statistic as a number, computed beforehand, or divide by it through a "
+            f"normalizer. {_INSTEAD}"
+        )
 
 
 def arm_representer(coefficients: Array, p: Array) -> Array:
@@ -74,6 +89,16 @@ def at_arms(values: Array, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation
     read = [values[..., arm_numbers(point.treatment[rows]), where] for point in base.moment.points]
     observed = values[..., arm_numbers(base.treatment[rows]), where]
     return Evaluation(observed, np.stack(read, axis=-2), np.zeros((*values.shape[:-2], len(read), len(rows))))
+
+
+def clipping(share: float, clip: float, what: str, rows: str = "rows") -> list[str]:
+    """A remark when a notable share of rows had their propensities or density ratios clipped."""
+    if share < 0.01:
+        return []
+    return [
+        f"The {what} of {share:.0%} of the {rows} were clipped (clip={clip:g}): overlap is weak there, and the estimate leans on "
+        "the clipping."
+    ]
 
 
 @dataclass(frozen=True)
@@ -101,7 +126,7 @@ def shift_pieces(base: Base) -> Pieces:
     made = [_pieces(component, a) for component in _looks(base, a, _WHO)]
     for other in (np.roll(a, 1), np.roll(a, len(a) // 2), a.min() + a.max() - a):
         again = [_pieces(component, other) for component in _looks(base, other, _WHO)]
-        if not all(_alike(one, two) for one, two in zip(made, again, strict=True)):
+        if not all(_alike(one, two, a) for one, two in zip(made, again, strict=True)):
             raise LearnerError(
                 f"{_WHO} derives the Riesz representer of a continuous treatment when it is moved by an amount, and rows "
                 "are weighted by a number, that depend on the covariates alone; in this moment they depend on the treatment "
@@ -116,9 +141,13 @@ def _pieces(looks: Sequence[Look], a: Array) -> tuple[Piece, ...]:
     return tuple(Piece(one.weight, one.treatment[:, 0] - a, one.along == "treatment") for one in looks)
 
 
-def _alike(one: Sequence[Piece], two: Sequence[Piece]) -> bool:
+def _alike(one: Sequence[Piece], two: Sequence[Piece], a: Array) -> bool:
+    """Whether weights and displacements are the same, the latter up to rounding of treatments a."""
+    rounding = 1e-8 * np.ptp(a) + 8 * np.finfo(float).eps * np.abs(a).max()
     return len(one) == len(two) and all(
-        p.derivative == q.derivative and np.allclose(p.weight, q.weight) and np.allclose(p.delta, q.delta)
+        p.derivative == q.derivative
+        and np.allclose(p.weight, q.weight, atol=1e-8 * np.abs(p.weight).max())
+        and np.allclose(p.delta, q.delta, atol=rounding)
         for p, q in zip(one, two, strict=True)
     )
 

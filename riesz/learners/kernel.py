@@ -23,6 +23,7 @@ from scipy.spatial.distance import pdist
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
+from riesz.learners.linear import need_identification
 from riesz.moment import Array, Evaluation, Points
 from riesz.predictions import Predictions, no_representer
 
@@ -86,9 +87,10 @@ class KernelEmbedding(Learner):
 
     def check(self, design: Design, rows: int) -> None:
         need_covariates(design.base, "KernelEmbedding")
-        if len(design) > _MOST_ROWS:
+        need_identification(design, rows)
+        if rows > _MOST_ROWS:
             raise LearnerError(
-                f"There are {len(design):,} rows; KernelEmbedding solves a system as large as its training set and takes at most "
+                f"A training set has {rows:,} rows; KernelEmbedding solves a system as large as its training set and takes at most "
                 f"{_MOST_ROWS:,}. Use a random part of the rows, or learner='linear' with splines."
             )
         if design.base.family == "binomial":

@@ -16,7 +16,8 @@ from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.aipw import INNER_FOLDS, fit_arms, fit_dose
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
-from riesz.learners.derived import arm_coefficients, shift_pieces
+from riesz.learners.derived import arm_coefficients, clipping, shift_pieces
+from riesz.learners.linear import need_identification
 from riesz.learners.scikit import default_classifier, default_regressor, is_classifier, need_scikit, takes_weights
 from riesz.moment import Array
 
@@ -59,7 +60,7 @@ class Propensity(Learner):
 
     A ``random_state`` left open is set from the fit's seed.
 
-    Derivatives of mu are central differences over a small share (n to the power -1/5) of the treatment's standard deviation:
+    Derivatives of mu are central differences over a small share (n to the power -1/3) of the treatment's standard deviation:
     exact for models that are linear in the formula's columns, and a smoothed slope for trees, whose own is zero.
 
     A policy given as an array is taken to depend on the covariates alone; write it as an expression or a function when it
@@ -108,17 +109,12 @@ class Propensity(Learner):
                 f"A training set has {rows} rows; riesz.Propensity wants at least {4 * INNER_FOLDS} to learn how a continuous "
                 "treatment scatters. Use fewer folds, or learner='linear'."
             )
+        need_identification(design, rows)
         _ = arm_coefficients(base) if arms else shift_pieces(base)  # refuses what it cannot derive
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
-        share = float(details["clipped"].mean())
-        if share < 0.01:
-            return []
         what = "propensities" if design.base.strata is not None else "density ratios"
-        return [
-            f"The {what} of {share:.0%} of the rows were clipped (clip={self.clip:g}): overlap is weak there, and the estimate "
-            "leans on the clipping."
-        ]
+        return clipping(float(details["clipped"].mean()), self.clip, what)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         bases = {id(design.base): design.base for design in designs}
@@ -153,7 +149,7 @@ def _check_models(outcome: Any, propensity: Any, base: Base) -> None:
     if is_classifier(outcome) and base.family != "binomial":
         raise LearnerError(
             f"Propensity(outcome={name}()) is a classifier, but family='gaussian' wants a regressor. Use family='binomial' for a "
-            "0/1 outcome."
+            f"0/1 outcome, or Propensity(propensity={name}()) if it is the treatment's model."
         )
     if is_classifier(outcome) and not _is_binary(base.y):
         raise LearnerError(

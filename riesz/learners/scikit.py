@@ -59,12 +59,14 @@ def takes_weights(model: Any) -> bool:
 
 
 def fitted(model: Any, seed: int, x: Array, y: npt.NDArray[Any], weights: Array) -> Any:
-    """A fitted copy of a model. A ``random_state`` that was left open, at any depth, gets the seed."""
+    """A fitted copy of a model. A ``random_state`` that was left open, at any depth, splitters included, gets the seed."""
     from sklearn.base import clone
 
     copy = clone(model)
-    states = {name for name, value in copy.get_params().items() if _is_seed(name) and value is None}
-    copy.set_params(**dict.fromkeys(states, seed))
+    copy.set_params(**{name: seed for name, value in copy.get_params().items() if _is_seed(name) and value is None})
+    for part in copy.get_params().values():  # splitters have no parameters that could be set in the same way
+        if hasattr(part, "split") and getattr(part, "shuffle", True) and getattr(part, "random_state", seed) is None:
+            part.random_state = seed
     prefix = _last(copy)[0]
     keywords = {} if np.ptp(weights) == 0 else {f"{prefix}sample_weight": weights}
     try:

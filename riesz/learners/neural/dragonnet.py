@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.learners.derived import arm_coefficients, arm_numbers
+from riesz.learners.derived import arm_coefficients, arm_numbers, clipping
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.comparators import ArmByArm
 from riesz.learners.neural.covariates_only import check_arms
@@ -50,7 +51,8 @@ class DragonNet(ArmByArm):
     -----
     By default one network a training set, with a body of two layers of 128 units and outcome heads of two layers of 64; a learning
     rate of 0.001 for at most 300 epochs, until 30 have brought no better validation loss. The weights are those of the authors;
-    nothing was tuned. The share of validation rows with a clipped propensity is in the history (``clipped``).
+    nothing was tuned. The share of validation rows with a clipped propensity is in the history (``clipped``), and from one in a
+    hundred in the summary.
 
     References
     ----------
@@ -104,6 +106,9 @@ class DragonNet(ArmByArm):
                 "learner='riesznet', learner='madnet' or learner='propensity'."
             )
         arm_coefficients(design.base, "DragonNet")  # refuses what it cannot derive
+
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
+        return clipping(float(details["clipped"].mean()), self.clip, "propensities", "validation rows")
 
     def describe(self, family: str) -> str:
         return f"DragonNet{' (SRR)' if self.srr else ''}"

@@ -102,15 +102,23 @@ class NetworkLearner(Learner):
     def __post_init__(self) -> None:
         choices = {"keep": self.keeps, "inputs": ("standard", "splines", "paper")}
         whole = ["width", "depth", "batch_size", "networks", *(["stack"] if self.stack is not None else [])]
-        numbers = ["weight_decay", "momentum", *(["bias_learning_rate"] if self.bias_learning_rate is not None else [])]
+        numbers = [
+            "weight_decay",
+            "momentum",
+            "validation",
+            *(["bias_learning_rate"] if self.bias_learning_rate is not None else []),
+        ]
         check_settings(self, choices, whole, numbers)
         name = type(self).__name__
         if not self.momentum < 1:
             raise LearnerError(f"{name}(momentum={self.momentum!r}): wanted a share below 1.")
         if not 0 < self.validation <= 0.5:
             raise LearnerError(f"{name}(validation={self.validation!r}): wanted a share between 0 and a half.")
-        if not self.stages:
-            raise LearnerError(f"{name}(stages=()): wanted at least one stage.")
+        stages: object = self.stages
+        if not isinstance(stages, (tuple, list)) or not stages or not all(isinstance(one, Stage) for one in stages):
+            raise LearnerError(
+                f"{name}(stages={stages!r}): wanted one or more stages, such as (riesz.Stage(learning_rate=1e-3, epochs=300),)."
+            )
         self._check_own_settings()
 
     @abstractmethod

@@ -137,6 +137,9 @@ def check_settings(
 ) -> None:
     """Refuse settings that are none of the choices, no whole numbers from 1, or no numbers from 0."""
     name = type(learner).__name__
+    for field in (*whole, *numbers):
+        if isinstance(got := getattr(learner, field), np.number):  # numpy's numbers could not be saved
+            object.__setattr__(learner, field, got.item())
     for field, values in choices.items():
         got = getattr(learner, field)
         if got not in values:

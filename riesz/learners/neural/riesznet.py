@@ -44,8 +44,10 @@ class RieszNet(Comparator):
     Notes
     -----
     By default one network a training set, with a body of two layers of 128 units and outcome heads of two layers of 64; a learning
-    rate of 0.001 for at most 300 epochs, until 30 have brought no better validation loss. The weights are those of the authors;
-    nothing was tuned. Derivatives are exact, where the authors use finite differences.
+    rate of 0.001 for at most 300 epochs, until 30 have brought no better validation loss; nothing was tuned. The weights are those
+    of the authors, but rr's loss is measured in units of the treatment's scale, so that nothing depends on these; with
+    ``inputs="paper"`` it is the authors' for a treatment between 0 and 1. Derivatives are exact, where the authors use finite
+    differences.
 
     ``RieszNet.paper()`` leaves out the learning rate of 0.9 for the outcome heads' biases: the supplement gives it for MADNet and
     does not say whether RieszNet had it. On the first 8 IHDP data sets the direct estimator's mean absolute error is 0.13 without

@@ -2,7 +2,7 @@ r"""Units: what a network sees, and how its outputs come back.
 
 Inputs are centred and divided by their :func:`units` (or left as they are, the treatment apart, as the paper's code does); the
 outcome is centred and scaled; the anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint
-is weighed by :math:`c_h = c_\beta / |h_n(\beta)|`, so that a change of units changes nothing.
+is weighed by :math:`c_h = c_\beta / h_n(\beta)`, so that a change of units changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Scale:
     anchor : ndarray, shape (K,)
         c_beta.
     constraint : ndarray, shape (K,)
-        c_h.
+        c_h, negative where the anchor's moment is.
     """
 
     centre: Array
@@ -49,7 +49,7 @@ def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
     """Measure a training set and its anchor; for the parameters see :func:`measure`."""
     base, share = design.base, design.weights / design.weights.sum()
     beta = base.anchor.map(lambda values: values[..., design.rows])
-    h = np.abs(share @ base.moment.apply(beta, design.rows).T)
+    h = share @ base.moment.apply(beta, design.rows).T
     scale = measure(design, inputs, kind)
     size = np.full(len(h), scale.span) if kind == "paper" else np.sqrt(share @ (beta.observed**2).T)
     return replace(scale, anchor=size, constraint=size / h)
