@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import pickle
@@ -415,3 +416,14 @@ def test_loading_without_networks_leaves_torch_alone(file: Path) -> None:
     code = f"import sys, riesz; riesz.load({str(file)!r}).summary(); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_pickle_sends_what_a_file_holds(binary_frame: pd.DataFrame) -> None:
+    """Processes may send fits to each other; a copy in the same process keeps its functions."""
+    fit = riesz.ate("y ~ treat(a) * x1", binary_frame, learner="linear")
+    again = pickle.loads(pickle.dumps(fit))
+    assert str(again.summary()) == str(fit.summary())
+    np.testing.assert_array_equal(
+        again.predict(binary_frame[:9])["moment_ATE"], fit.predict(binary_frame[:9])["moment_ATE"]
+    )
+    assert copy.deepcopy(fit) is copy.copy(fit) is fit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Self
 
 from riesz.results.core import Core
 from riesz.storage import Contents, write_fit
@@ -19,6 +20,7 @@ class Storing(Core):
         KernelEmbedding and the networks learned. Columns of nested values or with time zones are left out.
         It does not hold functions: after loading, ``predict`` explains itself where the estimand is a custom moment or a policy
         given as a function, where the formula calls functions of your own, or where the learner cannot be stored.
+        ``pickle.dumps(fit)``, and with it joblib and multiprocessing, sends the same content.
 
         Parameters
         ----------
@@ -37,3 +39,9 @@ class Storing(Core):
         True
         """
         write_fit(path, Contents(self.model, self._crossfit, self._clusters, self._value, self._covariance))
+
+    def __copy__(self) -> Self:
+        return self  # a fit does not change
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
