@@ -1,0 +1,131 @@
+"""The paper's tables beside ours, from committed result files.
+
+    python benchmarks/paper/tables.py --write
+
+prints the tables and, with --write, puts them into benchmarks/paper/README.md. BHP is in the paper's definition, against the truth
+divided by the treatment's range, and in natural units beside it. A distance is that of two mean absolute errors in standard errors,
+as if they were independent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "results"
+README = HERE / "README.md"
+ALL = {"IHDP": "1000", "BHP": "200"}  # data sets of a scenario
+
+
+def results(scenario: str, learner: str) -> pd.DataFrame | None:
+    """One row a data set, without sample splitting; None when there are none."""
+    file = RESULTS / f"{scenario}_{learner}_folds1_repeats1.csv"
+    return pd.read_csv(file) if file.exists() else None
+
+
+def errors(frame: pd.DataFrame, column: str, as_printed: bool) -> pd.Series:
+    """Absolute errors, as printed against the truth divided by the treatment's range."""
+    return (frame[column] - frame["truth"] / (frame["range"] if as_printed else 1.0)).abs()
+
+
+def number(mean: float, error: float) -> str:
+    return f"{mean:.3f} ± {error:.3f}"
+
+
+def cells(row: pd.Series) -> dict[str, str]:
+    """Our numbers for a row of the paper's."""
+    frame = results(row["scenario"], row["learner"])
+    if frame is None or row["column"] not in frame:
+        return {"ours": "not run"}
+    printed = errors(frame, row["column"], as_printed=True)
+    distance = (printed.mean() - row["mae"]) / np.hypot(printed.sem(), row["std_error"])
+    found = {
+        "ours": number(printed.mean(), printed.sem()),
+        "apart": f"{distance:+.1f}",
+        "median": f"{printed.median():.3f}",
+        "data sets": f"{len(printed)}",
+    }
+    if row["scenario"] == "bhp":
+        natural = errors(frame, row["column"], as_printed=False)
+        found["natural"] = number(natural.mean(), natural.sem())
+    return found
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    lines = [list(frame.columns), ["---"] * frame.shape[1], *frame.fillna("").to_numpy().tolist()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def first(published: pd.DataFrame) -> str:
+    lines: dict[str, dict[str, str]] = {}
+    for _, row in published.query("table == 1").iterrows():
+        line, name, own = lines.setdefault(row["row"], {"row": row["row"]}), row["scenario"].upper(), cells(row)
+        line |= {
+            f"{name} `--learner`": f"`{row['learner']}`",
+            "column": f"`{row['column']}`",
+            f"{name}, paper": number(row["mae"], row["std_error"]),
+            f"{name}, ours": own["ours"] + (f" ({own['data sets']} only)" if own.get("data sets") != ALL[name] else ""),
+            f"{name}, apart": own.get("apart", ""),
+            f"{name}, natural units": own.get("natural", ""),
+        }
+    order = ["row", "column"]
+    for name in ("IHDP", "BHP"):
+        order += [f"{name} `--learner`", f"{name}, paper", f"{name}, ours", f"{name}, apart"]
+    return markdown(pd.DataFrame(lines.values())[[*order, "BHP, natural units"]])
+
+
+def supplement(published: pd.DataFrame, table: int) -> str:
+    lines = []
+    for _, row in (
+        published[published["table"] == table].sort_values("scenario", ascending=False, kind="stable").iterrows()
+    ):
+        own = cells(row)
+        lines.append(
+            {
+                "scenario": row["scenario"].upper(),
+                "row": row["row"],
+                "architecture": row["architecture"],
+                "`--learner`": f"`{row['learner']}`",
+                "paper": number(row["mae"], row["std_error"]),
+                "ours": own["ours"],
+                "paper, median": f"{row['median']:.3f}",
+                "ours, median": own.get("median", ""),
+                "data sets": own.get("data sets", ""),
+            }
+        )
+    return markdown(pd.DataFrame(lines))
+
+
+def tables() -> dict[int, str]:
+    """Each table of the paper as markdown."""
+    published = pd.read_csv(HERE / "published.csv")
+    return {1: first(published), 2: supplement(published, 2), 3: supplement(published, 3)}
+
+
+def placed(text: str) -> str:
+    """A text with its tables, which stand between marks, made anew."""
+    for table, made in tables().items():
+        start, end = f"<!-- table {table} -->\n", f"<!-- end of table {table} -->"
+        text, count = re.subn(f"{start}.*?{end}", lambda _, body=start + made + "\n" + end: body, text, flags=re.DOTALL)
+        if count != 1:
+            raise SystemExit(f"{README.name} wants one place for table {table}, between {start.strip()} and {end}.")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put the tables into the README, too")
+    arguments = parser.parse_args()
+    for table, made in tables().items():
+        print(f"\nTable {table}\n\n{made}")
+    if arguments.write:
+        README.write_text(placed(README.read_text()))
+
+
+if __name__ == "__main__":
+    main()
