@@ -65,11 +65,12 @@ def first(published: pd.DataFrame) -> str:
     lines: dict[str, dict[str, str]] = {}
     for _, row in published.query("table == 1").iterrows():
         line, name, own = lines.setdefault(row["row"], {"row": row["row"]}), row["scenario"].upper(), cells(row)
+        count = own.get("data sets", ALL[name])
         line |= {
             f"{name} `--learner`": f"`{row['learner']}`",
             "column": f"`{row['column']}`",
             f"{name}, paper": number(row["mae"], row["std_error"]),
-            f"{name}, ours": own["ours"] + (f" ({own['data sets']} only)" if own.get("data sets") != ALL[name] else ""),
+            f"{name}, ours": own["ours"] + ("" if count == ALL[name] else f" ({count} only)"),
             f"{name}, apart": own.get("apart", ""),
             f"{name}, natural units": own.get("natural", ""),
         }
