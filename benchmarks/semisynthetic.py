@@ -23,12 +23,14 @@ import numpy as np
 import pandas as pd
 from provenance import provenance
 from tabulate import tabulate
+from tqdm import tqdm
 
 import riesz
 from riesz.estimators import ESTIMATORS
 from riesz.predictions import join
 
 HERE = Path(__file__).parent
+RESULTS = HERE / "results"
 GROUP = 16  # data sets that are fitted together
 
 
@@ -110,9 +112,6 @@ SOURCES = {"ihdp": IHDP, "bhp": BHP}
 
 
 def run(source: str, data: str, numbers: list[int], learner: str, options: dict) -> pd.DataFrame:
-    import torch
-
-    torch.set_num_threads(1)
     origin = SOURCES[source](Path(data))
     drawn = [origin.draw(number) for number in numbers]
     start = time.process_time()
@@ -168,8 +167,11 @@ def without_srr(fit: riesz.Results) -> dict[str, float]:
     return {f"{name}_without_srr": float(np.median(values)) for name, values in found.items()}
 
 
-def end_with_parent() -> None:
-    """Let a worker end when the process that started it does, even if that was killed."""
+def prepare_worker() -> None:
+    """One thread a worker; let it end when the process that started it does, even if that was killed."""
+    import torch
+
+    torch.set_num_threads(1)
     parent = parent_process()
     assert parent is not None
 
@@ -181,8 +183,36 @@ def end_with_parent() -> None:
 
 
 def chosen(text: str) -> list[int]:
+    """Numbers of data sets, such as 0-99 or 7."""
     first, _, last = text.partition("-")
     return list(range(int(first), int(last or first) + 1))
+
+
+def stem_of(source: str, learner: str, folds: int = 1, repeats: int = 1) -> str:
+    """What the result files of a study are called."""
+    return f"{source}_{learner}_folds{folds}_repeats{repeats}"
+
+
+def study(source: str, data: str, datasets: str, learner: str, options: dict, jobs: int) -> pd.DataFrame:
+    """Fit what is not in the result file yet, adding each finished group to it; then the rows of all data sets asked for."""
+    raw = RESULTS / f"{stem_of(source, learner, options['folds'], options['repeats'])}.csv"
+    raw.parent.mkdir(exist_ok=True)
+    done = pd.read_csv(raw) if raw.exists() else pd.DataFrame({"dataset": []})
+    wanted = chosen(datasets)
+    todo = [number for number in wanted if number not in set(done["dataset"])]
+    groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
+    with (
+        ProcessPoolExecutor(jobs, get_context("spawn"), initializer=prepare_worker) as pool,
+        tqdm(total=len(wanted), initial=len(wanted) - len(todo), desc=f"{source}, {learner}", unit="data set") as bar,
+    ):
+        futures = [pool.submit(run, source, data, group, learner, options) for group in groups]
+        for future in as_completed(futures):
+            piece = future.result()
+            if raw.exists():  # an older file may have fewer columns
+                piece = piece.reindex(columns=pd.read_csv(raw, nrows=0).columns)
+            piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
+            bar.update(len(piece))
+    return pd.read_csv(raw).query("dataset in @wanted")
 
 
 def main() -> None:
@@ -197,52 +227,36 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     options = {"folds": arguments.folds, "repeats": arguments.repeats, "target": arguments.target}
-    stem = f"{arguments.source}_{arguments.learner}_folds{arguments.folds}_repeats{arguments.repeats}"
-    raw = HERE / "results" / f"{stem}.csv"
-    raw.parent.mkdir(exist_ok=True)
-    done = pd.read_csv(raw) if raw.exists() else pd.DataFrame({"dataset": []})
-    wanted = chosen(arguments.datasets)
-    todo = [number for number in wanted if number not in set(done["dataset"])]
-    groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
-    with ProcessPoolExecutor(arguments.jobs, get_context("spawn"), initializer=end_with_parent) as pool:
-        futures = [
-            pool.submit(run, arguments.source, arguments.data, group, arguments.learner, options) for group in groups
-        ]
-        for count, future in enumerate(as_completed(futures)):
-            piece = future.result()
-            if raw.exists():  # an older file may have fewer columns
-                piece = piece.reindex(columns=pd.read_csv(raw, nrows=0).columns)
-            piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
-            print(f"{count + 1} of {len(groups)} groups", flush=True)
-    show(pd.read_csv(raw).query("dataset in @wanted"), arguments, stem)
+    frame = study(arguments.source, arguments.data, arguments.datasets, arguments.learner, options, arguments.jobs)
+    show(frame, arguments.source, arguments.datasets, arguments.learner, arguments.folds, arguments.repeats)
 
 
-def show(frame: pd.DataFrame, arguments: argparse.Namespace, stem: str) -> None:
-    """Mean absolute errors with their standard errors, coverage and time."""
+def show(frame: pd.DataFrame, source: str, datasets: str, learner: str, folds: int = 1, repeats: int = 1) -> None:
+    """Mean absolute errors with their standard errors, coverage and time, on the screen and in a file."""
     table = {}
     names = ["ipw_centred", *(f"{name}{end}" for name in ("direct", "ipw", "dr") for end in ("", "_without_srr"))]
     for name in frame.columns.intersection(names, sort=False):
         error = (frame[name] - frame["truth"]).abs()
         table[name] = {"mae": error.mean(), "std_error": error.std() / np.sqrt(len(error)), "median": error.median()}
-        if arguments.source == "bhp":  # the paper compares with the truth divided by the treatment's range
+        if source == "bhp":  # the paper compares with the truth divided by the treatment's range
             slip = (frame[name] - frame["truth"] / frame["range"]).abs()
             table[name] |= {"paper_mae": slip.mean(), "paper_std_error": slip.std() / np.sqrt(len(slip))}
     found = {
         **provenance(
-            f"python benchmarks/semisynthetic.py {arguments.source} --datasets {arguments.datasets} --learner {arguments.learner} "
-            f"--folds {arguments.folds} --repeats {arguments.repeats}"
+            f"python benchmarks/semisynthetic.py {source} --datasets {datasets} --learner {learner} "
+            f"--folds {folds} --repeats {repeats}"
         ),
         "data_sets": len(frame),
         **({"coverage": round(float(frame["covered"].mean()), 4)} if frame["covered"].notna().any() else {}),
         "cpu_seconds": round(float(frame["cpu_seconds"].mean()), 2),
         **{name: {key: round(float(value), 4) for key, value in values.items()} for name, values in table.items()},
     }
-    print(beside_the_paper(table, published().get((arguments.source, arguments.learner), {})))
+    print(beside_the_paper(table, published().get((source, learner), {})))
     print(
         f"{len(frame)} data sets, coverage {found.get('coverage', 'none')}, {found['cpu_seconds']} CPU seconds a data set"
     )
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / f"{stem}.json").write_text(json.dumps(found, indent=2) + "\n")
+    file = RESULTS / f"{stem_of(source, learner, folds, repeats)}.json"
+    file.write_text(json.dumps(found, indent=2) + "\n")
 
 
 def beside_the_paper(table: dict[str, dict[str, float]], paper: dict[str, float]) -> str:

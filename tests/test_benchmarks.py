@@ -1,24 +1,30 @@
-"""What the pages on benchmarks say is what the committed result files hold."""
+"""Benchmarks go on where they stopped, and what their pages say is what the committed result files hold."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import json
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pandas as pd
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-@pytest.fixture(scope="module")
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tables", BENCHMARKS / "paper" / "tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Import a script by its name, with its neighbours in reach."""
+    for folder in (BENCHMARKS, BENCHMARKS / "paper"):
+        monkeypatch.syspath_prepend(folder)
+    return importlib.import_module
+
+
+@pytest.fixture
+def tables(script) -> ModuleType:
+    return script("tables")
 
 
 def test_tables_of_the_paper_are_those_of_the_files(tables: ModuleType) -> None:
@@ -30,3 +36,65 @@ def test_tables_of_the_paper_are_those_of_the_files(tables: ModuleType) -> None:
 def test_a_table_without_a_place_is_told(tables: ModuleType) -> None:
     with pytest.raises(SystemExit, match="one place for table 1"):
         tables.placed("no marks")
+
+
+def test_every_row_of_the_paper_has_a_run(script, tables: ModuleType) -> None:
+    published, known = pd.read_csv(tables.HERE / "published.csv"), script("semisynthetic").learners()
+    plans = [tables.planned(published, table) for table in (1, 2, 3)]
+    assert {name for plan in plans for _, name in plan} == set(published["learner"])
+    assert set(published["learner"]) <= known.keys()
+    assert plans[0]["ihdp", "dragonnet-paper"] == plans[1]["ihdp", "dragonnet-paper"] == 1000
+    assert plans[1]["bhp", "madnet-paper-ade-fc"] == plans[2]["bhp", "madnet-paper-ade-penalty1"] == 100
+
+
+@pytest.fixture
+def ihdp(tmp_path: Path) -> Path:
+    """Files of the shape of IHDP's, with three data sets of 150 rows."""
+    rng, n = np.random.default_rng(0), 150
+    names = [f"x{j}" for j in range(1, 26)]
+    x = pd.DataFrame(rng.normal(size=(n, 25)), columns=names)
+    a = (rng.random(n) < 0.4).astype(np.uint8)
+    x.assign(row=np.arange(n), a=a).to_parquet(tmp_path / "ihdp_covariates.parquet")
+    k = pd.DataFrame(rng.choice([0, 0.1], size=(3, 25)), columns=[f"b{j}" for j in range(1, 26)])
+    k.assign(c0=-0.5, c1=4.0, dataset=np.arange(3)).to_parquet(tmp_path / "ihdp_coefficients.parquet")
+    index = k.to_numpy() @ x.to_numpy().T
+    y = np.where(a == 1, 4 + index, np.exp(index - 0.5)) + rng.normal(size=index.shape)
+    long = {"dataset": np.repeat(np.arange(3), n), "row": np.tile(np.arange(n), 3), "y": y.ravel()}
+    pd.DataFrame(long).sample(frac=1, random_state=1).to_parquet(tmp_path / "ihdp_outcomes.parquet")
+    return tmp_path
+
+
+def test_a_study_goes_on_where_it_stopped(
+    script, ihdp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    semisynthetic = script("semisynthetic")
+    monkeypatch.setattr(semisynthetic, "RESULTS", ihdp / "results")
+    options = {"folds": 1, "repeats": 1, "target": "sample"}
+    first = semisynthetic.study("ihdp", str(ihdp), "0-1", "linear", options, 1)
+    assert list(first["dataset"]) == [0, 1]
+    assert ((first["dr"] - first["truth"]).abs() < 4 * first["std_error"]).all()
+    assert first["truth"].to_numpy() == pytest.approx([semisynthetic.IHDP(ihdp).effects(d).mean() for d in (0, 1)])
+    file = ihdp / "results" / "ihdp_linear_folds1_repeats1.csv"
+    first.assign(dr=first["truth"] + 0.5).to_csv(file, index=False)  # a mark that a second fit would wipe out
+    both = semisynthetic.study("ihdp", str(ihdp), "0-2", "linear", options, 1)
+    assert list(both["dataset"]) == [0, 1, 2]
+    assert (both["dr"] - both["truth"]).iloc[:2].to_numpy() == pytest.approx(0.5)
+    semisynthetic.show(both.iloc[:2], "ihdp", "0-1", "linear")
+    assert "2 data sets" in capsys.readouterr().out
+    assert json.loads(file.with_suffix(".json").read_text())["dr"]["mae"] == 0.5
+
+
+def test_coverage_of_one_simulation_keeps_that_of_others(script) -> None:
+    coverage = script("coverage")
+    cell = {"n": 1000, "verb": "ate", "parameter": "ATE", "draws": 200, "coverage": 0.9, "rejected": False}
+    before = pd.DataFrame(
+        [
+            {**cell, "simulation": "arms", "p_value": 0.004},
+            {**cell, "simulation": "binary", "p_value": 0.5},
+            {**cell, "simulation": "clustered", "p_value": 0.5, "draws": 10},
+        ]
+    )
+    new = pd.DataFrame([{**cell, "simulation": "binary", "p_value": 0.9}])
+    found = coverage.joined(new, before)
+    assert list(zip(found["simulation"], found["p_value"], strict=True)) == [("binary", 0.9), ("arms", 0.004)]
+    assert list(found["rejected"]) == [False, True]  # two cells now, so 0.005 is the bound
