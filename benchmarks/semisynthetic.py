@@ -206,12 +206,18 @@ def study(source: str, data: str, datasets: str, learner: str, options: dict, jo
         tqdm(total=len(wanted), initial=len(wanted) - len(todo), desc=f"{source}, {learner}", unit="data set") as bar,
     ):
         futures = [pool.submit(run, source, data, group, learner, options) for group in groups]
-        for future in as_completed(futures):
-            piece = future.result()
-            if raw.exists():  # an older file may have fewer columns
-                piece = piece.reindex(columns=pd.read_csv(raw, nrows=0).columns)
-            piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
-            bar.update(len(piece))
+        try:
+            for future in as_completed(futures):
+                piece = future.result()
+                if raw.exists():  # an older file may have fewer columns
+                    piece = piece.reindex(columns=pd.read_csv(raw, nrows=0).columns)
+                piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
+                bar.update(len(piece))
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise SystemExit(
+                "\nStopped. Finished groups of data sets are kept; the same command goes on from there."
+            ) from None
     return pd.read_csv(raw).query("dataset in @wanted")
 
 
