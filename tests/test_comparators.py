@@ -62,9 +62,7 @@ def test_slopes_of_the_loss_are_its_derivatives(learner: Any, family: str) -> No
     k, e = shape.components, shape.extras
     generator = torch.Generator().manual_seed(3)
     sizes = ((2, 32, k), (2, 32, k), (2, 32), (2, e))
-    seen = Seen(
-        *(3.0 * torch.randn(size, generator=generator) for size in sizes)
-    )  # wide: some propensities are clipped
+    seen = Seen(*(3.0 * torch.randn(size, generator=generator) for size in sizes))  # wide: squeezing counts
     objective = learner._objective(family)
     state = (batch, scales, torch.tensor([3.0, 5.0]), torch.zeros(2, k))
     _, formula = objective.slopes(seen, *state)
@@ -227,22 +225,22 @@ def test_dragonnet_trains_with_the_rr_that_it_reports(binary_frame: pd.DataFrame
     estimands = [riesz.ATE(), riesz.ATT(), riesz.APE("x1 > 0")]
     design = riesz.estimate("y ~ treat(a) + x1", binary_frame, estimands, learner="linear").model.blueprint.design
     batch, _, _ = batch_of(DRAGON, design, np.arange(400)[None])
-    logit = torch.linspace(-6, 6, 400)[None]  # beyond the clipping at both ends
+    logit = torch.linspace(-6, 6, 400)[None]
     trained, _ = DRAGON._objective("gaussian")._representer(logit, batch)
-    p = np.clip(torch.sigmoid(logit[0].double()).numpy(), DRAGON.clip, 1 - DRAGON.clip)
+    p = (torch.sigmoid(logit[0].double()).numpy() + DRAGON.squeeze) / (1 + 2 * DRAGON.squeeze)
     a, x = binary_frame["a"].to_numpy(), binary_frame["x1"].to_numpy() > 0
     ate = a / p - (1 - a) / (1 - p)
     want = np.stack([ate, a - (1 - a) * p / (1 - p), np.where(x, a / p, (1 - a) / (1 - p))])
     np.testing.assert_allclose(trained[0].T, want, rtol=1e-4)
 
 
-def test_dragonnet_says_when_it_clips(binary_frame: pd.DataFrame) -> None:
+def test_dragonnet_says_when_it_squeezes(binary_frame: pd.DataFrame) -> None:
     fits = [
-        riesz.ate("y ~ treat(a) + x1", binary_frame, learner=replace(DRAGON, clip=clip), folds=2)
-        for clip in (0.4, 1e-4)
+        riesz.ate("y ~ treat(a) + x1", binary_frame, learner=replace(DRAGON, squeeze=squeeze), folds=2)
+        for squeeze in (0.4, 1e-4)
     ]
-    assert [bool(fit.details()["clipped"].mean() > 0.01) for fit in fits] == [True, False]
-    assert ["were clipped" in str(fit.summary()) for fit in fits] == [True, False]
+    assert [bool(fit.details()["squeezed"].mean() > 0.01) for fit in fits] == [True, False]
+    assert ["leans on their squeezing" in " ".join(str(fit.summary()).split()) for fit in fits] == [True, False]
 
 
 @pytest.mark.parametrize("learner", [RIESZ, riesz.MADNet(**SMALL, **HEADS)], ids=name)
@@ -316,7 +314,7 @@ def test_a_plateau_halves_the_learning_rate(binary_frame: pd.DataFrame) -> None:
 def test_histories_say_what_was_minimised(binary_frame: pd.DataFrame) -> None:
     columns = {
         RIESZ: {"rr_loss", "targeted_loss", "outcome_loss", "rr_anchor", "ipw"},
-        DRAGON: {"propensity_loss", "targeted_loss", "outcome_loss", "clipped"},
+        DRAGON: {"propensity_loss", "targeted_loss", "outcome_loss", "squeezed"},
         TAR: {"outcome_loss"},
     }
     for learner, wanted in columns.items():
@@ -360,7 +358,7 @@ def test_presets() -> None:
     assert (ate.rr_weight, ate.targeted_weight, ate.batch_size, ate.weight_decay) == (0.1, 1.0, 64, 1e-3)
     assert [(s.learning_rate, s.epochs, s.patience) for s in ate.stages] == [(1e-4, 100, 2), (1e-5, 600, 40)]
     assert [(s.learning_rate, s.epochs, s.patience) for s in ade.stages] == [(1e-3, 100, 2), (1e-4, 300, 20)]
-    assert riesz.DragonNet.paper(clip=0.05).clip == 0.05
+    assert riesz.DragonNet.paper(squeeze=0.05).squeeze == 0.05
     assert riesz.DragonNet.paper().stages == riesz.TARNet.paper().stages == ate.stages
     with pytest.raises(riesz.LearnerError, match="wanted 'ate' or 'ade'"):
         riesz.RieszNet.paper("att")
@@ -373,7 +371,7 @@ def test_presets() -> None:
         (riesz.RieszNet, {"keep": "each"}, "'best', 'last'"),
         (riesz.RieszNet, {"rr_weight": 0.0}, "rr is not learned"),
         (riesz.RieszNet, {"stages": ()}, "one or more stages"),
-        (riesz.DragonNet, {"clip": 0.5}, "between 0 and 0.5"),
+        (riesz.DragonNet, {"squeeze": 0.5}, "between 0 and 0.5"),
         (riesz.DragonNet, {"propensity_weight": 0}, "propensity is not learned"),
         (riesz.DragonNet, {"srr": "yes"}, "wanted one of True, False"),
         (riesz.TARNet, {"width": 0}, "whole number"),

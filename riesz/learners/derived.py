@@ -26,6 +26,7 @@ from riesz.moment import Array, Evaluation, Look, Rows
 
 _WHO = "riesz.Propensity"
 _INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without knowing its form."
+TOLD = 0.01  # share of rows from which a summary tells that their propensities were moved
 
 
 def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
@@ -91,13 +92,13 @@ def at_arms(values: Array, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation
     return Evaluation(observed, np.stack(read, axis=-2), np.zeros((*values.shape[:-2], len(read), len(rows))))
 
 
-def clipping(share: float, clip: float, what: str, rows: str = "rows") -> list[str]:
+def clipping(share: float, clip: float, what: str) -> list[str]:
     """A remark when a notable share of rows had their propensities or density ratios clipped."""
-    if share < 0.01:
+    if share < TOLD:
         return []
     return [
-        f"The {what} of {share:.0%} of the {rows} were clipped (clip={clip:g}): overlap is weak there, and the estimate leans on "
-        "the clipping."
+        f"The {what} of {share:.0%} of the rows were clipped (clip={clip:g}): overlap is weak there, and the estimate leans on the "
+        "clipping."
     ]
 
 

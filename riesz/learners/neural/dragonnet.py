@@ -10,7 +10,7 @@ import pandas as pd
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.learners.derived import arm_coefficients, arm_numbers, clipping
+from riesz.learners.derived import TOLD, arm_coefficients, arm_numbers
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.comparators import ArmByArm
 from riesz.learners.neural.covariates_only import check_arms
@@ -40,8 +40,9 @@ class DragonNet(ArmByArm):
         Weight of the propensity's log-loss.
     targeted_weight : float
         Weight of the targeted term.
-    clip : float
-        Propensities are kept in [clip, 1 - clip].
+    squeeze : float
+        Propensities p are moved away from 0 and 1, to (p + squeeze) / (1 + 2 squeeze), in their log-loss and in rr, as in the
+        authors' code.
     srr : bool
         Whether the mu that is reported is mu + epsilon rr, or mu as it is. Training is the same.
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, validation, device, stack
@@ -51,8 +52,8 @@ class DragonNet(ArmByArm):
     -----
     By default one network a training set, with a body of two layers of 128 units and outcome heads of two layers of 64; a learning
     rate of 0.001 for at most 300 epochs, until 30 have brought no better validation loss. The weights are those of the authors;
-    nothing was tuned. The share of validation rows with a clipped propensity is in the history (``clipped``), and from one in a
-    hundred in the summary.
+    nothing was tuned. Where the network's own propensity is below ``squeeze`` or above 1 - ``squeeze``, squeezing halves its
+    inverse, or more: the share of such validation rows is in the history (``squeezed``), and from one in a hundred in the summary.
 
     References
     ----------
@@ -71,7 +72,7 @@ class DragonNet(ArmByArm):
     head_depth: int = 2
     propensity_weight: float = 1.0
     targeted_weight: float = 1.0
-    clip: float = 0.01
+    squeeze: float = 0.01
     srr: bool = False
 
     @classmethod
@@ -88,10 +89,10 @@ class DragonNet(ArmByArm):
         return replace(cls(**settings, propensity_weight=1.0, targeted_weight=1.0), **changes)
 
     def _check_own_settings(self) -> None:
-        numbers = ["propensity_weight", "targeted_weight", "clip"]
+        numbers = ["propensity_weight", "targeted_weight", "squeeze"]
         check_settings(self, {"srr": (True, False)}, ["head_width", "head_depth"], numbers)
-        if not 0 < self.clip < 0.5:
-            raise LearnerError(f"DragonNet(clip={self.clip!r}): wanted a number between 0 and 0.5, such as 0.01.")
+        if not 0 < self.squeeze < 0.5:
+            raise LearnerError(f"DragonNet(squeeze={self.squeeze!r}): wanted a number between 0 and 0.5, such as 0.01.")
         if self.propensity_weight == 0:
             raise LearnerError(
                 "DragonNet(propensity_weight=0): wanted a positive number; without its loss the propensity is not learned."
@@ -108,7 +109,13 @@ class DragonNet(ArmByArm):
         arm_coefficients(design.base, "DragonNet")  # refuses what it cannot derive
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
-        return clipping(float(details["clipped"].mean()), self.clip, "propensities", "validation rows")
+        share = float(details["squeezed"].mean())
+        if share < TOLD:
+            return []
+        return [
+            f"The propensities of {share:.0%} of the validation rows were below {self.squeeze:g} or above {1 - self.squeeze:g}: "
+            f"overlap is weak there, and the estimate leans on their squeezing (squeeze={self.squeeze:g})."
+        ]
 
     def describe(self, family: str) -> str:
         return f"DragonNet{' (SRR)' if self.srr else ''}"
@@ -124,7 +131,7 @@ class DragonNet(ArmByArm):
         )
 
     def _objective(self, family: str) -> PropensityLoss:
-        return PropensityLoss(family, self.propensity_weight, self.targeted_weight, self.clip)
+        return PropensityLoss(family, self.propensity_weight, self.targeted_weight, self.squeeze)
 
     def _reading(self, network: NetworkFit, design: Design) -> PropensityReading:
-        return PropensityReading(self.srr, self.clip)
+        return PropensityReading(self.srr, self.squeeze)

@@ -90,11 +90,11 @@ class NetworkFit:
         return Predictions(mu, rr, scale_free=True)
 
     def details(self) -> dict[str, float]:
-        """Epochs trained, the smallest validation loss and, where an objective clips, the share of rows it clipped then."""
+        """Epochs trained, the smallest validation loss and, where an objective squeezes, the share of rows where that mattered."""
         course = self.history()
         best = course.iloc[course["valid_loss"].argmin()]
         found = {"epochs": float(len(course)), "valid_loss": float(best["valid_loss"])}
-        return found | {"clipped": float(best["clipped"])} if "clipped" in course else found
+        return found | {"squeezed": float(best["squeezed"])} if "squeezed" in course else found
 
     def history(self) -> pd.DataFrame:
         """The course of training, one row an epoch."""

@@ -6,6 +6,7 @@ targeted one :math:`\mu + \varepsilon \alpha` (on the logit scale under ``family
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,9 +37,14 @@ def gaps(index: Tensor, y: Tensor, family: str) -> Tensor:
 
 
 def probabilities(logit: Tensor) -> Tensor:
-    """The sigmoid, rounded alike wherever a member stands in a stack: the last few of an array are rounded differently."""
-    size = logit.numel()
-    return pad(logit.flatten(), (0, -size % _LANES)).sigmoid()[:size].view_as(logit)
+    """The sigmoid, rounded evenly."""
+    return evenly(torch.sigmoid, logit)
+
+
+def evenly(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """A function of each number, rounded alike wherever it stands in a stack: the last few of an array are rounded differently."""
+    size = values.numel()
+    return function(pad(values.flatten(), (0, -size % _LANES)))[:size].view_as(values)
 
 
 @dataclass(frozen=True)

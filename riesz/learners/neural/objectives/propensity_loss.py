@@ -4,7 +4,8 @@ r"""DragonNet's objective: the outcome's loss, the propensity's log-loss and a t
     \mathrm{REGLoss}_n(y, \mu) + w_p\, \mathrm{LogLoss}_n(a, p)
     + w_\varepsilon\, \mathrm{REGLoss}_n\Big(y, \mu + \sum_c \varepsilon_c \alpha_c\Big)
 
-with rr from the propensity p, kept in [clip, 1 - clip]. At the observed arm a component's rr is
+with p the squeezed propensity: the network's own, :math:`\tilde p`, is moved away from 0 and 1 to
+:math:`p = (\tilde p + s) / (1 + 2 s)`, in the log-loss and in rr alike. At the observed arm a component's rr is
 :math:`\alpha_c = (k_{c0} (1 - p) + k_{c1} p) / p_a`, with :math:`p_1 = p, p_0 = 1 - p` and what the moment asks of this arm
 when a row comes from arm 0 or 1 (``derived.py``). The batch brings these coefficients in place of an anchor: first all
 :math:`k_{c0}`, then all :math:`k_{c1}`.
@@ -23,14 +24,13 @@ import numpy as np
 import torch
 from scipy.special import expit
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from riesz.design import Design
 from riesz.learners.derived import arm_coefficients, arm_representer, at_arms
 from riesz.learners.neural.batching import Batch, Scales
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
-from riesz.learners.neural.objectives.outcome import gaps, losses, probabilities
+from riesz.learners.neural.objectives.outcome import evenly, gaps, losses, probabilities
 from riesz.learners.neural.reading import Reading, corrected
 from riesz.predictions import Predictions
 
@@ -44,21 +44,23 @@ class PropensityLoss(Objective):
     family : {"gaussian", "binomial"}
     propensity_weight, targeted_weight : float
         w_p and w_epsilon.
-    clip : float
+    squeeze : float
+        s.
     """
 
     family: str
     propensity_weight: float
     targeted_weight: float
-    clip: float
-    reported: ClassVar[tuple[str, ...]] = ("propensity_loss", "targeted_loss", "outcome_loss", "clipped")
+    squeeze: float
+    reported: ClassVar[tuple[str, ...]] = ("propensity_loss", "targeted_loss", "outcome_loss", "squeezed")
 
     def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w, logit = batch.weights, seen.heads[..., 0]
-        a, (rr, _) = _treated(batch), self._representer(logit, batch)
+        rr, _ = self._representer(logit, batch)
+        own = torch.where(_treated(batch), 1.0, -1.0) * (self._squeezed(logit) - 0.5) + 0.5  # that of the observed arm
         targeted = seen.outcome + (rr * seen.extras.unsqueeze(1)).sum(dim=2)
         parts = {
-            "propensity_loss": (w * binary_cross_entropy_with_logits(logit, a, reduction="none")).sum(dim=1),
+            "propensity_loss": -(w * evenly(torch.log, own)).sum(dim=1),
             "targeted_loss": (w * losses(targeted, batch.y, self.family)).sum(dim=1),
             "outcome_loss": (w * losses(seen.outcome, batch.y, self.family)).sum(dim=1),
         }
@@ -71,9 +73,9 @@ class PropensityLoss(Objective):
         rr, bend = self._representer(logit, batch)
         epsilon = seen.extras.unsqueeze(1)
         pull = self.targeted_weight * w * gaps(seen.outcome + (rr * epsilon).sum(dim=2), batch.y, self.family)
-        head = self.propensity_weight * w * (probabilities(logit) - _treated(batch)) + pull * (bend * epsilon).sum(
-            dim=2
-        )
+        p = self._squeezed(logit)
+        push = torch.where(_treated(batch), -1.0 / p, 1.0 / (1.0 - p)) * self._squeezed_slope(logit)
+        head = self.propensity_weight * w * push + pull * (bend * epsilon).sum(dim=2)
         return terms, Seen(
             head.unsqueeze(2),
             torch.zeros_like(seen.moments),
@@ -82,28 +84,34 @@ class PropensityLoss(Objective):
         )
 
     def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
-        """The parts, and the weighted share of rows whose propensity is clipped."""
+        """The parts, and the weighted share of rows where squeezing halves an inverse propensity, or more."""
         p = seen.heads[..., 0].sigmoid()
-        outside = ((p < self.clip) | (p > 1.0 - self.clip)).to(p.dtype)
-        return {**terms.parts, "clipped": (batch.weights * outside).sum(dim=1)}
+        outside = ((p < self.squeeze) | (p > 1.0 - self.squeeze)).to(p.dtype)
+        return {**terms.parts, "squeezed": (batch.weights * outside).sum(dim=1)}
+
+    def _squeezed(self, logit: Tensor) -> Tensor:
+        return (probabilities(logit) + self.squeeze) / (1.0 + 2.0 * self.squeeze)
+
+    def _squeezed_slope(self, logit: Tensor) -> Tensor:
+        p = probabilities(logit)
+        return p * (1.0 - p) / (1.0 + 2.0 * self.squeeze)
 
     def _representer(self, logit: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Rr at the observed rows and its derivative in the logit, both of shape (M, B, K)."""
-        free = probabilities(logit).unsqueeze(2)
-        p = free.clamp(self.clip, 1.0 - self.clip)
+        p = self._squeezed(logit).unsqueeze(2)
         from_0, from_1 = batch.anchor.chunk(2, dim=2)
-        treated = _treated(batch).unsqueeze(2) > 0.5
+        treated = _treated(batch).unsqueeze(2)
         rr = torch.where(treated, from_1 + from_0 * (1.0 - p) / p, from_0 + from_1 * p / (1.0 - p))
         bend = torch.where(treated, -from_0 / p.square(), from_1 / (1.0 - p).square())
-        return rr, bend * free * (1.0 - free) * (p == free)
+        return rr, bend * self._squeezed_slope(logit).unsqueeze(2)
 
     def outcome_share(self, outcome_loss: float) -> float:
         return outcome_loss
 
 
 def _treated(batch: Batch) -> Tensor:
-    """1 for rows in arm 1, else 0, shape (M, B): the second outcome head's share."""
-    return batch.observed_shares[..., 1].round()
+    """Which rows are in arm 1, shape (M, B): those where all the share is the second outcome head's."""
+    return batch.observed_shares[..., 1] > 0.5
 
 
 @dataclass(frozen=True)
@@ -114,16 +122,17 @@ class PropensityReading(Reading):
     ----------
     srr : bool
         Whether mu is corrected by epsilon times rr.
-    clip : float
+    squeeze : float
+        s.
     """
 
     srr: bool
-    clip: float
+    squeeze: float
 
     def read(self, network: NetworkFit, design: Design) -> Predictions:
         base, rows = design.base, np.arange(len(design.base.y))[design.rows]
         index, heads = network.functions(design)
-        p = np.clip(expit(heads.observed[0]), self.clip, 1.0 - self.clip)
+        p = (expit(heads.observed[0]) + self.squeeze) / (1.0 + 2.0 * self.squeeze)
         coefficients = arm_coefficients(base, "DragonNet")[..., rows]
         rr = at_arms(arm_representer(coefficients, np.column_stack([1.0 - p, p])), base, rows)
         if self.srr:
