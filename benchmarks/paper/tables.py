@@ -107,10 +107,20 @@ def supplement(published: pd.DataFrame, table: int) -> str:
     return markdown(pd.DataFrame(lines))
 
 
+def cost(published: pd.DataFrame, table: int) -> str:
+    """What a table takes, at the pace of its result files; learners that have none are left out."""
+    seconds = 0.0
+    for (scenario, learner), count in planned(published, table).items():
+        frame = results(scenario, learner)
+        seconds += 0.0 if frame is None else frame["cpu_seconds"].mean() * count
+    return f"Processor time: {seconds / 3600:.1f} hours, half of that on two cores."
+
+
 def tables() -> dict[int, str]:
     """Each table of the paper as markdown."""
     published = pd.read_csv(HERE / "published.csv")
-    return {1: first(published), 2: supplement(published, 2), 3: supplement(published, 3)}
+    made = {1: first(published), 2: supplement(published, 2), 3: supplement(published, 3)}
+    return {table: f"{text}\n\n{cost(published, table)}" for table, text in made.items()}
 
 
 def placed(text: str) -> str:

@@ -49,9 +49,8 @@ class RieszNet(Comparator):
     ``inputs="paper"`` it is the authors' for a treatment between 0 and 1. Derivatives are exact, where the authors use finite
     differences.
 
-    ``RieszNet.paper()`` leaves out the learning rate of 0.9 for the outcome heads' biases: the supplement gives it for MADNet and
-    does not say whether RieszNet had it. On the first 8 IHDP data sets the direct estimator's mean absolute error is 0.13 without
-    it (published over 1000 data sets: 0.118) and 0.43 with it; the one-step estimator's is 0.09 and 0.10 (published: 0.109).
+    ``RieszNet.paper()`` has one learning rate for all parameters: the supplement gives a larger one for the outcome heads' biases
+    and does not say in which networks; the paper's published code has it in MADNet alone.
 
     References
     ----------
