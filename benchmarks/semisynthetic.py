@@ -2,9 +2,10 @@
 
     python benchmarks/semisynthetic.py ihdp --data ../shared/data --datasets 0-99 --jobs 2 --learner madnet-paper --folds 1
 
-Writes each finished group of data sets to benchmarks/results/<name>.csv, one row a data set; stop at any time, and the same
-command goes on from there. The sum goes to <name>.json beside it. Learners that correct mu by epsilon rr (SRR) have further columns
-without the correction, from the same networks; learners of mu alone have the direct estimator only.
+Data sets are fitted in groups of 16, side by side. Each finished group is added to benchmarks/results/<name>.csv, one row a data
+set; stop at any time, and the same command goes on from there. The sum goes to <name>.json beside it. Learners that correct mu by
+epsilon rr (SRR) have further columns without the correction, from the same networks; learners of mu alone have the direct
+estimator only.
 """
 
 from __future__ import annotations
@@ -209,15 +210,14 @@ def study(source: str, data: str, datasets: str, learner: str, options: dict, jo
         try:
             for future in as_completed(futures):
                 piece = future.result()
-                if raw.exists():  # an older file may have fewer columns
-                    piece = piece.reindex(columns=pd.read_csv(raw, nrows=0).columns)
+                if raw.exists() and list(pd.read_csv(raw, nrows=0)) != list(piece):
+                    raise SystemExit(f"{raw} has other columns than a run has now. Move it away, and start anew.")
                 piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
                 bar.update(len(piece))
         except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise SystemExit(
-                "\nStopped. Finished groups of data sets are kept; the same command goes on from there."
-            ) from None
+            bar.close()
+            print("Stopped. Finished groups of data sets are kept; the same command goes on from there.", flush=True)
+            os._exit(130)  # a pool would first finish what is under way; workers end with this process
     return pd.read_csv(raw).query("dataset in @wanted")
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from riesz.errors import RieszError
+from riesz.remarks import about_estimator
 from riesz.results.parameters import Parameters
 from riesz.selection import select
 from riesz.summary import CELL, RULE, TABLE, number, tex
@@ -224,7 +225,9 @@ def compare(
     keys = dict.fromkeys(key for facts in described for key in facts)
     facts = [(key, tuple(one.get(key, "") for one in described)) for key in keys]
     heads = [f"({number_}) {_outcome(fit)}".strip() for number_, fit in enumerate(fits, 1)]
-    return Comparison(tuple(names or heads), estimates, facts, _NOTE + (_STARS_NOTE if stars else ""))
+    reasons = [reason for fit in fits if isinstance(fit, Parameters) for reason in about_estimator(fit.model)]
+    note = " ".join([_NOTE + (_STARS_NOTE if stars else ""), *dict.fromkeys(reasons)])
+    return Comparison(tuple(names or heads), estimates, facts, note)
 
 
 def _column(fit: Any) -> pd.DataFrame:
@@ -261,7 +264,7 @@ def _facts(fit: Any) -> dict[str, str]:
         **facts,
         "Learner": model.learner.describe(model.blueprint.design.base.family),
         "Estimator": model.estimator,
-        "Std. errors": fit.cov_type,
+        "Std. errors": "none" if about_estimator(model) else fit.cov_type,
     }
 
 

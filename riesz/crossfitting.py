@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -147,19 +148,29 @@ def check_splits(splits: Sequence[Split], arms: Labels | None, levels: Sequence[
             )
 
 
-class Bar:
-    """A progress bar as learners see it: fits done and, for networks, epoch and losses."""
+class Stopped(Exception):
+    """Raised in a thread whose work is not wanted any more."""
 
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
+
+class Bar:
+    """A progress bar as learners see it: fits done and, for networks, epoch and losses. It also ends threads that should stop."""
+
+    def __init__(self, bar: Any, stop: Event) -> None:
+        self._bar, self._stop = bar, stop
         self._next = time.monotonic() + PATIENCE
 
     def done(self) -> None:
         """One more fit."""
+        self._go_on()
         self._bar.update()
+
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
 
     def tell(self, **facts: object) -> None:
         """Show how training stands, a few times a second at most."""
+        self._go_on()
         if not self._bar.disable and time.monotonic() >= self._next:
             self._next = time.monotonic() + 0.2
             self._bar.set_postfix(facts)
@@ -187,17 +198,18 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     seeds = [seed for problem in problems for seed in problem.seeds()]
     for problem in problems:
         learner.check(problem.design, min(len(split.train) for repeat in problem.splits for split in repeat))
-    hidden = None if progress is None else not progress
+    hidden, stop = None if progress is None else not progress, Event()
     with (
         tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
         _threads(learner, "blas"),
+        _torch_threads(learner),
     ):
 
         def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
             chosen = [jobs[index] for index in batch]
             designs = [design.take(split.train) for design, split in chosen]
             with _threads(learner, "openmp"):  # a limit of this thread alone
-                fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar))
+                fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar, stop))
                 return [(fit, fit.predict(job[0].take(job[1].test))) for fit, job in zip(fits, chosen, strict=True)]
 
         batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
@@ -205,7 +217,12 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
             done = work(batches[0])
         else:
             with ThreadPoolExecutor(len(batches)) as pool:
-                done = [result for results in pool.map(work, batches) for result in results]
+                futures = [pool.submit(work, batch) for batch in batches]
+                try:
+                    done = [result for future in futures for result in future.result()]
+                except BaseException:  # an interrupt, too: the other threads need not go on
+                    stop.set()
+                    raise
     found = iter(done)
     return [_gather(problem, found) for problem in problems]
 
@@ -213,6 +230,22 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
 def _threads(learner: Learner, kind: str) -> AbstractContextManager[object]:
     """As many threads as the learner likes, until the block ends."""
     return threadpool_limits(1, user_api=kind) if learner.one_thread else nullcontext()
+
+
+@contextmanager
+def _torch_threads(learner: Learner) -> Iterator[None]:
+    """The same for torch, whose own matrix products the limits above do not reach once somebody has set its threads."""
+    if not learner.one_thread:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:

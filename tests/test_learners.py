@@ -260,6 +260,13 @@ class TestLearnersOfMuAlone:
         assert "No standard error" in text
         assert "learns mu alone" in text
         assert "anchor" not in text
+        wald = result.wald_test(np.eye(len(result.params))[:1])
+        assert np.isnan([wald.statistic, wald.pvalue]).all()
+        groups = result.by(np.arange(len(result.fittedvalues)) % 2)
+        compared = riesz.compare(result, result)
+        assert compared.facts[-1] == ("Std. errors", ("none", "none"))
+        for table in (groups.summary(), result.blp("~ x1").summary(), compared):
+            assert " ".join(str(table).split()).count("No standard error") == 1
         augmented = result.augment()
         assert not any(column.startswith((".rr", ".influence")) for column in augmented)
         assert sum(column.startswith(".moment") for column in augmented) == len(result.params)

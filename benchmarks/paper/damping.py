@@ -2,10 +2,10 @@
 
     python benchmarks/paper/damping.py --data DATA --out damping.png
 
-One IHDP data set, 200 epochs, the paper's network and settings. Writes benchmarks/paper/results/damping.csv (one row a setting and
-epoch: the signed violation h_n(beta_perp) on the validation rows) and damping.json (how often it changes sign and how far it
-swings), and draws the figure. The paper does not say how fast its multiplier ascends; here a step adds 0.1 times the violation;
-the faster it ascends, the wilder it swings.
+One IHDP data set, 200 epochs, the paper's network and settings. Writes benchmarks/paper/results/damping.csv (one row an epoch, one
+column a setting: the signed violation h_n(beta_perp) on the validation rows) and damping.json (how far it swings), and draws the
+figure. A finished setting is not run again. The paper does not say how fast its multiplier ascends; here a step adds 0.1 times
+the violation; the faster it ascends, the wilder it swings.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
 import riesz
 
@@ -75,15 +76,19 @@ def main() -> None:
     parser.add_argument("--dataset", type=int, default=0)
     parser.add_argument("--out", default="damping.png")
     arguments = parser.parse_args()
-    source = IHDP(Path(arguments.data))
-    courses = pd.DataFrame({name: course(source, arguments.dataset, own) for name, own in SETTINGS.items()})
-    (HERE / "results").mkdir(exist_ok=True)
-    courses.round(5).to_csv(HERE / "results" / "damping.csv")
+    name = "damping" if arguments.dataset == 0 else f"damping_{arguments.dataset}"
+    source, out = IHDP(Path(arguments.data)), HERE / "results" / f"{name}.csv"
+    out.parent.mkdir(exist_ok=True)
+    courses = pd.read_csv(out, index_col="epoch") if out.exists() else pd.DataFrame()
+    for name in tqdm([name for name in SETTINGS if name not in courses]):
+        courses[name] = course(source, arguments.dataset, SETTINGS[name])
+        courses.round(5).to_csv(out)
+    courses = courses[list(SETTINGS)]
     found = {
         **provenance(f"python benchmarks/paper/damping.py --dataset {arguments.dataset}"),
         **{name: swings(violation) for name, violation in courses.items()},
     }
-    (HERE / "results" / "damping.json").write_text(json.dumps(found, indent=2) + "\n")
+    out.with_suffix(".json").write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2))
     draw(courses, arguments.out)
 

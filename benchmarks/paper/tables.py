@@ -101,6 +101,7 @@ def supplement(published: pd.DataFrame, table: int) -> str:
                 "ours": own["ours"],
                 "paper, median": f"{row['median']:.3f}",
                 "ours, median": own.get("median", ""),
+                "ours, natural units": own.get("natural", ""),
                 "data sets": own.get("data sets", ""),
             }
         )
@@ -108,12 +109,16 @@ def supplement(published: pd.DataFrame, table: int) -> str:
 
 
 def cost(published: pd.DataFrame, table: int) -> str:
-    """What a table takes, at the pace of its result files; learners that have none are left out."""
-    seconds = 0.0
+    """What a table takes, at the pace of its result files."""
+    seconds, lost = 0.0, []
     for (scenario, learner), count in planned(published, table).items():
         frame = results(scenario, learner)
-        seconds += 0.0 if frame is None else frame["cpu_seconds"].mean() * count
-    return f"Processor time: {seconds / 3600:.1f} hours, half of that on two cores."
+        if frame is None:
+            lost.append(f"`{learner}`")
+        else:
+            seconds += frame["cpu_seconds"].mean() * count
+    without = f" without {', '.join(lost)}, not run" if lost else ""
+    return f"Processor time{without}: {seconds / 3600:.1f} hours, half of that on two cores."
 
 
 def tables() -> dict[int, str]:

@@ -13,6 +13,7 @@ from riesz.frame import ClusterLabels
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.plots import forest
+from riesz.remarks import about_estimator
 from riesz.results.parameters import Parameters
 from riesz.summary import Summary
 
@@ -156,7 +157,7 @@ class Effects(Parameters):
             left=[("Outcome", self.model.endog_names), ("Covariance", self._covariance_words())],
             right=[("Observations", f"{self.nobs:,}"), *self._words.facts],
             tables=[self._parameter_table(alpha)],
-            notes=[*tests, *self._words.notes],
+            notes=[*tests, *about_estimator(self.model), *self._words.notes],
         )
 
     def plot(self, **options: Any) -> Any:
@@ -173,7 +174,5 @@ class Effects(Parameters):
         return forest(self, **options)
 
     def _wald_row(self, matrix: Array) -> tuple[float, float, float]:
-        if np.isnan(self._covariance).any():
-            return float("nan"), float(len(matrix)), float("nan")
         test = self.wald_test(matrix)
         return float(test.statistic), float(test.df_denom), float(test.pvalue)

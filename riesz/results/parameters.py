@@ -222,6 +222,10 @@ class Parameters(ABC):
         r, q = self._restrictions(r_matrix)
         gap = r @ self._value - q
         covariance = r @ self._covariance @ r.T
+        if np.isnan(covariance).any():  # an estimate without a standard error
+            return ContrastResults(
+                chi2=np.nan, df_denom=len(r), statistic=np.nan, distribution="chi2", distargs=(len(r),)
+            )
         spread = np.sqrt(np.diag(covariance))
         spread = np.where(spread > 0, spread, 1.0)  # correlations: what counts as zero must not depend on units
         correlation = covariance / np.outer(spread, spread)

@@ -257,7 +257,7 @@ def _columns(features: FeatureSet, stations: Stations, design: Design) -> Design
 
 def _sizes(made: Design) -> Array:
     """What mu's columns are divided by."""
-    return units(made.base.z[made.rows], made.weights / made.weights.sum())
+    return units(made.base.z[made.rows], made.weights / made.weights.sum(), constant=1.0)
 
 
 def _basis(made: Design, sizes: Array | None = None) -> Basis:

@@ -155,7 +155,7 @@ class NetworkFit:
         parts = []
         for start in range(0, len(rows), _ROWS):
             index = torch.as_tensor(rows[None, start : start + _ROWS] + feed.offsets[id(base)], device=feed.device)
-            batch = feed.batch(index, torch.ones(index.shape, device=feed.device), scales)
+            batch = feed.batch(index, torch.ones(index.shape, dtype=torch.float32, device=feed.device), scales)
             with torch.no_grad():
                 parts.append(_represent(stack, batch, feed) if representation else _heads(stack, batch, feed))
         return Stationed(*(np.concatenate(pieces) for pieces in zip(*parts, strict=True)))
@@ -176,7 +176,7 @@ def _represent(stack: Stack, batch: Batch, feed: Feed) -> tuple[Array, ...]:
 
 
 def _array(tensor: Tensor) -> Array:
-    return np.asarray(tensor.double().cpu().numpy())
+    return np.asarray(tensor.cpu().double().numpy())  # not every device has float64
 
 
 class _Readings:

@@ -169,7 +169,9 @@ class NetworkLearner(Learner):
             self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
         )
         objective = self._objective(designs[0].base.family)
-        trained = train_members(feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks))
+        trained = train_members(
+            feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks, len(members))
+        )
         nets = [
             TrainedNetwork(
                 NetworkFit(one, shape, member.scale, feed, member.origin, None),

@@ -48,7 +48,8 @@ class MADNet(NetworkLearner):
     penalty : float
         Weight of the constraint, relative to the anchor's size; exact in the limit once it exceeds 2.
     growth : float
-        The penalty is multiplied by this after every epoch.
+        The penalty is multiplied by this after every epoch, up to a million times; validation losses are those of the first
+        penalty, so that they can be compared.
     rho : float
         Weight of the outcome's loss.
     damping, ascent : float
@@ -78,7 +79,8 @@ class MADNet(NetworkLearner):
         How often cross-fitting is repeated, with new folds, when a verb is not given ``repeats``; by default three times with
         up to 2000 rows (clusters, if there are any), and once with more.
     validation : float
-        Share of a training set that decides when to stop.
+        Share of a training set that decides when to stop: one over a whole number, so 0.3 is a third. Clusters stay whole, unless
+        there are too few for every arm to be on both sides.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
     stack : int, optional

@@ -22,6 +22,8 @@ from torch import Tensor
 
 elu_backward = torch.ops.aten.elu_backward.grad_input
 LOG2_E = float(np.log2(np.e))
+LANES = 64  # more numbers than processors take at once
+STEADY = 12  # columns from which the rounding of a product never depends on the size of the stack
 THIN = 8  # columns of a product up to which its transpose is faster
 
 
@@ -220,8 +222,9 @@ class Stack:
     def _activate(self, h: Tensor, dual: bool) -> None:
         """ELU of the rows of h, in place; the tangents below are multiplied by its derivative."""
         s = _top(h, dual)
-        slope = torch.clamp_max(s, 0.0, out=self._buffer(len(self._tape) if dual else None, s, s.shape[2], s))
-        slope.mul_(LOG2_E).exp2_()  # on many processors twice as fast as exp_
+        slope, whole = self._padded(len(self._tape) if dual else None, s)
+        torch.clamp_max(s, 0.0, out=slope)
+        whole.mul_(LOG2_E).exp2_()  # on many processors twice as fast as exp_
         if not dual:
             torch.maximum(s, slope.sub_(1.0), out=s)  # exp and a maximum beat expm1 by a factor of two
             self._tape.append((s,))
@@ -236,7 +239,11 @@ class Stack:
         torch.sum(_top(g, dual), dim=1, out=layer.bias_slopes)
         parts = layer.columns(g)
         for one, own, slopes in zip(layer.columns(x), parts, layer.weight_slopes, strict=True):
-            self._multiply(one.transpose(1, 2), own, slopes)
+            columns = own.shape[2]
+            if THIN < columns < STEADY or (columns <= THIN and one.shape[2] % 4):
+                _outer_sums(one, own, slopes)
+            else:
+                self._multiply(one.transpose(1, 2), own, slopes)
         if self._body and layer is self._body[0]:
             return g
         back = self._buffer((layer, "back"), x, layer.before, like=x)
@@ -256,12 +263,26 @@ class Stack:
         torch.bmm(right.transpose(1, 2), left.transpose(1, 2), out=turned)
         out.copy_(turned.transpose(1, 2))
 
+    def _padded(self, owner: object, like: Tensor) -> tuple[Tensor, Tensor]:
+        """A buffer, and all of it: the last few numbers of an array may be rounded differently, so none that count stand there."""
+        key, size = (owner, *like.shape), like.numel()
+        whole = self._buffers.get(key)
+        if whole is None:
+            whole = self._buffers[key] = like.new_zeros(size + -size % LANES)
+        return whole[:size].view(like.shape), whole
+
     def _buffer(self, owner: object, rows: Tensor, width: int, like: Tensor) -> Tensor:
         key = (owner, rows.shape[1], width)
         found = self._buffers.get(key)
         if found is None:
             found = self._buffers[key] = like.new_empty((*rows.shape[:2], width))
         return found
+
+
+def _outer_sums(x: Tensor, g: Tensor, out: Tensor) -> None:
+    """Products x'g of each member with few columns of g, where ``bmm`` would round differently in stacks of other sizes."""
+    for column in range(g.shape[2]):
+        torch.sum(x * g[..., column : column + 1], dim=1, out=out[..., column])
 
 
 def _top(rows: Tensor, dual: bool) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.folds import draw_labels
+from riesz.folds import Labels, draw_labels
 from riesz.learners.base import Fit, Watch, need_covariates
 from riesz.learners.linear import need_identification
 from riesz.learners.neural.batching import Feed
@@ -72,14 +72,14 @@ def draw_members(
     networks: int,
     validation: float,
 ) -> list[Member]:
-    """Networks to train, each with rows to learn from and rows that decide when to stop, clusters kept whole."""
+    """Networks to train, each with rows to learn from and rows that decide when to stop."""
     state = [int(one) for one in np.random.SeedSequence(seed).generate_state(1 + 2 * networks)]
     base = design.base
     rows = np.arange(len(base.y))[design.rows]
     strata = None if base.strata is None else base.strata[rows]
     groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
-    parts = max(2, round(1 / validation))
-    labels = draw_labels(len(rows), parts, strata, groups, np.random.default_rng(state[0]))
+    parts = min(max(2, round(1 / validation)), len(rows))
+    labels = _draw_parts(len(rows), parts, strata, groups, np.random.default_rng(state[0]))
     rows = rows + feed.offsets[id(base)]
     return [
         Member(
@@ -93,15 +93,28 @@ def draw_members(
     ]
 
 
-class Countdown:
-    """Passes on that a design is fitted when all its networks are."""
+def _draw_parts(n: int, parts: int, strata: Labels | None, groups: Labels | None, rng: np.random.Generator) -> Labels:
+    """Deal rows out to parts, clusters kept whole unless some part, or all others together, would then lack an arm."""
+    labels = draw_labels(n, parts, strata, groups, rng)
+    if groups is None:
+        return labels
+    arms = np.zeros(n, dtype=np.intp) if strata is None else strata
+    counts = np.zeros((parts, int(arms.max()) + 1))
+    np.add.at(counts, (labels, arms), 1.0)
+    total = counts.sum(axis=0)
+    everywhere = ((counts > 0) & (counts < total) | (total == 0)).all()
+    return labels if everywhere else draw_labels(n, parts, strata, None, rng)
 
-    def __init__(self, watch: Watch, every: int) -> None:
-        self.watch, self.every, self.count = watch, every, 0
+
+class Countdown:
+    """Passes on that a design is fitted when all its networks are, ``every`` of ``total``."""
+
+    def __init__(self, watch: Watch, every: int, total: int) -> None:
+        self.watch, self.every, self.total, self.count = watch, every, total, 0
 
     def tell(self, **facts: object) -> None:
-        """Pass it on."""
-        self.watch.tell(**facts)
+        """Pass it on, and how many networks are trained."""
+        self.watch.tell(networks=f"{self.count} of {self.total}", **facts)
 
     def done(self) -> None:
         """One more network is trained."""
@@ -156,6 +169,8 @@ def check_settings(
 
 def find_device(name: str) -> torch.device:
     """Where networks are trained."""
+    if not isinstance(name, str):
+        raise LearnerError(f"device={name!r}: wanted 'auto' or the name of a device, such as 'cpu' or 'cuda'.")
     if name == "auto":
         found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         return torch.device(found)

@@ -39,7 +39,7 @@ class RieszNet(Comparator):
         same. With several parameters it is mu + sum epsilon_c rr_c.
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, validation, device, stack
         As for :class:`~riesz.MADNet`, but ``keep`` is ``"best"`` or ``"last"``. ``Stage(..., plateau=p)`` halves the learning
-        rate after p epochs without a better validation loss, as the authors' own code does.
+        rate after more than p epochs without a better validation loss, as the authors' own code does.
 
     Notes
     -----

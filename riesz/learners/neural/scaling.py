@@ -25,7 +25,8 @@ class Scale:
     Attributes
     ----------
     centre, spread : ndarray, shape (d,)
-        Of the inputs: treatment first, then covariates.
+        Of the inputs: treatment first, then covariates. An input that does not vary has an infinite spread, so that the network
+        never sees it move.
     low, span : float
         The treatment's minimum and range, for mixing the outcome heads.
     y_centre, y_spread : float
@@ -84,11 +85,12 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
             np.concatenate([np.full(t, span), np.ones(rest)]),
         )
         return Scale(centre, spread, low, span, y_mean, y_spread, one, one)
-    return Scale(share @ inputs, units(inputs, share), low, span, y_mean, y_spread, one, one)
+    spread = units(inputs, share, constant=np.inf)
+    return Scale(share @ inputs, spread, low, span, y_mean, y_spread, one, one)
 
 
-def units(columns: Array, share: Array) -> Array:
-    """What columns are divided by: standard deviations, but the range where there are two values, and one for a constant.
+def units(columns: Array, share: Array, constant: float) -> Array:
+    """What columns are divided by: standard deviations, but the range where there are two values.
 
     The deviation of a dummy says how rare it is. Divided by it, a rare one would tower over the other inputs in its few rows.
 
@@ -97,9 +99,11 @@ def units(columns: Array, share: Array) -> Array:
     columns : ndarray, shape (n, d)
     share : ndarray, shape (n,)
         Weights of the rows, with sum one.
+    constant : float
+        What columns are divided by that do not vary.
     """
     least, most = columns.min(axis=0), columns.max(axis=0)
     centre = share @ columns
     spread = np.sqrt(share @ (columns - centre) ** 2)
     two = ((columns == least) | (columns == most)).all(axis=0)
-    return np.where(spread > 1e-9 * np.abs(centre), np.where(two, most - least, spread), 1.0)
+    return np.where(spread > 1e-9 * np.abs(centre), np.where(two, most - least, spread), constant)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from riesz.errors import LearnerError
 
 USUAL_MOMENTUM = 0.9
@@ -24,7 +26,8 @@ class Stage:
         Epochs without a better validation loss before the stage ends. By default 10, and fewer where an epoch has many steps:
         from 800 rows on it falls with the root of their number, to 5 at 3200 and 3 in the end.
     plateau : int, optional
-        Epochs without a better validation loss before the learning rate is halved; by default it stays.
+        Epochs without a better validation loss that are waited for; the next one halves the learning rate, as torch's
+        ``ReduceLROnPlateau`` does with that patience. By default the rate stays.
 
     Examples
     --------
@@ -39,13 +42,19 @@ class Stage:
     plateau: int | None = None
 
     def __post_init__(self) -> None:
-        if self.plateau is not None and self.plateau < 1:
-            raise LearnerError(f"{self}: wanted a plateau of at least one epoch, or None.")
-        whole = self.patience is None or (isinstance(self.patience, int) and not isinstance(self.patience, bool))
-        if not self.learning_rate > 0 or self.epochs < 1 or not whole or (self.patience or 0) < 0:
-            raise LearnerError(
-                f"{self}: wanted a positive learning rate, at least one epoch and a patience of 0 or more epochs, or None."
-            )
+        for name in ("learning_rate", "epochs", "patience", "plateau"):
+            if isinstance(got := getattr(self, name), np.number):  # numpy's numbers could not be saved
+                object.__setattr__(self, name, got.item())
+        rate: object = self.learning_rate
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < np.inf:
+            raise LearnerError(f"{self}: wanted a positive learning rate.")
+        for name, least in (("epochs", 1), ("patience", 0), ("plateau", 1)):
+            got = getattr(self, name)
+            if got is None and name != "epochs":
+                continue
+            if isinstance(got, bool) or not isinstance(got, int) or got < least:
+                instead = "" if name == "epochs" else ", or None"
+                raise LearnerError(f"{self}: wanted a whole number of {name}, {least} or larger{instead}.")
 
     def waits(self, rows: int) -> int:
         """The patience with a training set of so many rows, those for validation among them."""

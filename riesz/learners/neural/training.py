@@ -123,12 +123,13 @@ def train(
     run = _Run(feed, members, shape, objective, schedule, stack)
     while run.active:
         run.epoch()
-        watch.tell(networks=f"{len(finished)} of {len(members)}", **run.facts())
+        facts = run.facts()
         for progress, weights in run.leave():
             mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
             columns = (*COMMON, *objective.reported)
             finished[progress.number] = Trained(mu, rr, np.array(progress.history), columns)
             watch.done()
+        watch.tell(**facts)
     return [finished[number] for number in range(len(members))]
 
 
@@ -149,15 +150,15 @@ class _Run:
         self.waiting = iter([_Progress(number, np.random.default_rng(m.seeds[1])) for number, m in enumerate(members)])
         self.most = stack
         self.active: list[_Progress] = []
-        nothing = torch.zeros(0, shape.size, device=feed.device)
-        self._arrange(nothing, nothing, nothing, torch.zeros(0, feed.components, device=feed.device))
+        nothing = torch.zeros(0, shape.size, dtype=torch.float32, device=feed.device)
+        self._arrange(nothing, nothing, nothing, nothing.new_zeros(0, feed.components))
 
     def _arrange(self, flat: Tensor, first: Tensor, second: Tensor, multipliers: Tensor) -> None:
         """Lay the active members out, and with them as many waiting ones as there is room for."""
         fresh = list(islice(self.waiting, self.most - len(self.active)))
         if fresh:
             start = np.stack([initial(self.shape, self.members[progress.number].seeds[0]) for progress in fresh])
-            empty = torch.zeros(start.shape, device=flat.device)
+            empty = flat.new_zeros(start.shape)
             flat = torch.cat([flat, torch.as_tensor(start, device=flat.device)])
             first, second = torch.cat([first, empty]), torch.cat([second, empty])
             multipliers = torch.cat([multipliers, empty[:, : multipliers.shape[1]]])
@@ -185,7 +186,7 @@ class _Run:
             own = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
             for cut, apart in cuts:
                 state = (self.stack.flat, self.stack.gradient, self.first, self.second)
-                steps = torch.tensor([float(self.active[at].steps) for at in own], device=self.feed.device)
+                steps = self._tensor([self.active[at].steps for at in own])
                 tensors = [[part[at, cut] for at in own] for part in state]
                 rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
                 decay, momentum = (
@@ -211,8 +212,8 @@ class _Run:
     def epoch(self) -> None:
         """Every active member sees its training rows once, then its validation rows."""
         dual = self.feed.dual
-        epochs = torch.tensor([float(p.epoch) for p in self.active] * (2 if self.ghost else 1), device=self.feed.device)
-        total = torch.zeros(len(epochs), device=self.feed.device)
+        epochs = self._tensor([progress.epoch for progress in self.active] * (2 if self.ghost else 1))
+        total = torch.zeros_like(epochs)
         for batch in self._batches():
             seen = self._see(batch)
             terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
@@ -223,11 +224,15 @@ class _Run:
             total += terms.loss.detach()
         batch = self.validation
         seen = self._see(batch)
-        terms = self.objective.loss(seen, batch, self.scales, epochs, self.multipliers)
+        # as in the first epoch: losses under a penalty that grows could not be compared
+        terms = self.objective.loss(seen, batch, self.scales, torch.zeros_like(epochs), self.multipliers)
         reported = self.objective.report(seen, batch, self.scales, terms)
         shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)
+
+    def _tensor(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.float32, device=self.feed.device)
 
     def _see(self, batch: Batch) -> Seen:
         components, outcomes = self.stack.forward_to_train(batch.rows, batch.observed_rows, self.feed.dual)
@@ -308,7 +313,7 @@ class _Run:
             patience = stage.waits(len(member.train) + len(member.valid))
             if progress.since_best <= patience and progress.epoch_in_stage < stage.epochs:
                 stay.append(at)
-                if stage.plateau is not None and progress.since_halved >= stage.plateau:
+                if stage.plateau is not None and progress.since_halved > stage.plateau:
                     progress.halvings, progress.since_halved, moved = progress.halvings + 1, 0, True
                 continue
             if "all" in progress.kept:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from riesz.learners.neural.batching import Batch, Scales
 
-_NOTHING = torch.zeros(0)
+_NOTHING = torch.zeros(0, dtype=torch.float32)
 
 
 class Seen(NamedTuple):

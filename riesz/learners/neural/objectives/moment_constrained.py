@@ -27,6 +27,8 @@ from riesz.learners.neural.batching import Batch, Scales
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
 from riesz.learners.neural.objectives.outcome import gaps, losses
 
+MOST_GROWTH = 1e6
+
 
 @dataclass(frozen=True)
 class MomentConstrained(Objective):
@@ -39,7 +41,7 @@ class MomentConstrained(Objective):
     penalty : float
         kappa.
     growth : float
-        The penalty is multiplied by this after each epoch.
+        The penalty is multiplied by this after each epoch, until it is a million times what it was.
     rho : float
         Weight of the outcome's loss.
     damping, ascent : float
@@ -91,7 +93,9 @@ class MomentConstrained(Objective):
 
     def _rate(self, epoch: Tensor) -> Tensor | float:
         """The penalty's weight by now."""
-        return (self.penalty * self.growth**epoch).unsqueeze(1) if self.growth != 1.0 else self.penalty
+        if self.growth == 1.0:
+            return self.penalty
+        return self.penalty * (self.growth**epoch).clamp_max(MOST_GROWTH).unsqueeze(1)
 
     def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
         """The parts, and two readings of the first component's rr, rescaled on these rows.

@@ -17,11 +17,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, pad
 from riesz.design import Design
 from riesz.learners.neural.batching import Batch, Scales
 from riesz.learners.neural.fit import NetworkFit
+from riesz.learners.neural.network import LANES
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
 from riesz.learners.neural.reading import Reading
 from riesz.predictions import Predictions, no_representer
-
-_LANES = 64  # more than processors take at once
 
 
 def losses(index: Tensor, y: Tensor, family: str) -> Tensor:
@@ -44,7 +43,7 @@ def probabilities(logit: Tensor) -> Tensor:
 def evenly(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """A function of each number, rounded alike wherever it stands in a stack: the last few of an array are rounded differently."""
     size = values.numel()
-    return function(pad(values.flatten(), (0, -size % _LANES)))[:size].view_as(values)
+    return function(pad(values.flatten(), (0, -size % LANES)))[:size].view_as(values)
 
 
 @dataclass(frozen=True)
