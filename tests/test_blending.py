@@ -241,7 +241,8 @@ def test_units_are_ranges_of_dummies_and_deviations_of_the_rest() -> None:
     columns = np.array([[0.0, 0.0, 5.0, 1.0], [0.0, 1.0, 5.0, 2.0], [1e-10, 2.0, 5.0, 2.0], [0.0, 3.0, 5.0, 1.0]])
     share = np.array([0.1, 0.2, 0.3, 0.4])
     mean = share @ columns[:, 1]
-    np.testing.assert_allclose(units(columns, share), [1e-10, np.sqrt(share @ (columns[:, 1] - mean) ** 2), 1.0, 1.0])
+    want = [1e-10, np.sqrt(share @ (columns[:, 1] - mean) ** 2), np.inf, 1.0]
+    np.testing.assert_allclose(units(columns, share, constant=np.inf), want)
 
 
 def test_a_rare_dummy_is_penalised_in_its_own_units() -> None:
@@ -253,7 +254,9 @@ def test_a_rare_dummy_is_penalised_in_its_own_units() -> None:
     data["y"] = data["x0"] + 0.3 * generator.standard_normal(400)
     design = design_of("y ~ treat(a) + .", data, riesz.ATE())
     z = design.base.z
-    basis = make_basis(design, design.weights, design.y[None], units=units(z, design.weights / design.weights.sum()))
+    basis = make_basis(
+        design, design.weights, design.y[None], units=units(z, design.weights / design.weights.sum(), constant=1.0)
+    )
     names, lam = design.base.names, 0.5
     kept = [name != "Intercept" for name in names]
     centred = z - z.mean(axis=0)

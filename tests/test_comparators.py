@@ -377,7 +377,11 @@ def test_presets() -> None:
         (riesz.TARNet, {"width": 0}, "whole number"),
         (riesz.TARNet, {"validation": 0.9}, "between 0 and a half"),
         (riesz.NeuralEmbedding, {"penalty": -1}, "positive number or 'loo'"),
-        (riesz.Stage, {"learning_rate": 1e-3, "epochs": 5, "patience": 5, "plateau": 0}, "plateau of at least one"),
+        (
+            riesz.Stage,
+            {"learning_rate": 1e-3, "epochs": 5, "patience": 5, "plateau": 0},
+            "plateau to be a whole number, 1 or larger",
+        ),
         (riesz.RieszNet, {"stages": riesz.Stage(1e-3, 5)}, "one or more stages"),
         (riesz.RieszNet, {"stages": 300}, "one or more stages"),
         (riesz.RieszNet, {"validation": "0.2"}, "wanted a number"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_own_folds_that_cut_clusters_are_told(binary_frame: pd.DataFrame) -> Non
 def test_the_bar_shows_how_training_stands(binary_frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     """After a moment's patience: fits done, networks, epoch and losses."""
     with tqdm(total=2, disable=False, delay=0.0) as bar:
-        watch = crossfitting.Bar(bar)
+        watch = crossfitting.Bar(bar, Event())
         watch.tell(epoch=1)
         assert not bar.postfix
         watch._next = 0.0
@@ -138,7 +139,7 @@ def test_learners_tell_of_epochs(binary_frame: pd.DataFrame, monkeypatch: pytest
     learner = riesz.MADNet(width=8, head_width=4, networks=2, repeats=1, stages=(riesz.Stage(1e-2, 3, 3),))
     riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=2)
     assert told[-1]["epoch"] == 3
-    assert told[-1]["networks"] == "0 of 4"
+    assert told[-1]["networks"] == "4 of 4"
     assert {"loss", "validation"} <= set(told[-1])
 
 

@@ -153,11 +153,11 @@ def test_a_device_is_named(device: Any) -> None:
     [
         (("x", 3), "positive learning rate"),
         ((np.inf, 3), "positive learning rate"),
-        ((1e-2, "3"), "whole number of epochs, 1 or larger"),
-        ((1e-2, np.nan), "whole number of epochs"),
-        ((1e-2, 2.5), "whole number of epochs"),
-        ((1e-2, 3, -1), "whole number of patience, 0 or larger, or None"),
-        ((1e-2, 3, 3, 0), "whole number of plateau, 1 or larger, or None"),
+        ((1e-2, "3"), "epochs to be a whole number, 1 or larger"),
+        ((1e-2, np.nan), "epochs to be a whole number"),
+        ((1e-2, 2.5), "epochs to be a whole number"),
+        ((1e-2, 3, -1), "patience to be a whole number, 0 or larger, or None"),
+        ((1e-2, 3, 3, 0), "plateau to be a whole number, 1 or larger, or None"),
     ],
 )
 def test_odd_stages_are_refused(arguments: tuple[Any, ...], words: str) -> None:

@@ -54,7 +54,7 @@ class Stage:
                 continue
             if isinstance(got, bool) or not isinstance(got, int) or got < least:
                 instead = "" if name == "epochs" else ", or None"
-                raise LearnerError(f"{self}: wanted a whole number of {name}, {least} or larger{instead}.")
+                raise LearnerError(f"{self}: wanted {name} to be a whole number, {least} or larger{instead}.")
 
     def waits(self, rows: int) -> int:
         """The patience with a training set of so many rows, those for validation among them."""
