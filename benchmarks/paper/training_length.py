@@ -1,0 +1,72 @@
+"""How RieszNet's errors on IHDP depend on how long its second stage may train.
+
+    python benchmarks/paper/training_length.py --data DATA
+
+Data sets 0 to 31, the paper's settings, at most so many epochs in the second stage (the paper: 600). Writes
+benchmarks/paper/results/training_length.csv as it goes, one row a data set and length, and its sum to training_length.json. A
+finished length is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+from tqdm import tqdm
+
+import riesz
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from provenance import provenance  # noqa: E402
+from semisynthetic import IHDP, ipw_centred  # noqa: E402
+
+OUT = HERE / "results" / "training_length.csv"
+LENGTHS = (100, 300, 600)
+
+
+def errors(source: IHDP, numbers: range, length: int) -> pd.DataFrame:
+    """Absolute errors of both estimators, one row a data set."""
+    usual = riesz.RieszNet.paper()
+    first, second = usual.stages
+    learner = riesz.RieszNet.paper(stages=(first, riesz.Stage(second.learning_rate, length, second.patience)))
+    tables, truths = zip(*(source.draw(number) for number in numbers), strict=True)
+    fits = riesz.estimate_many(source.formula, tables, source.verb, learner=learner, folds=1, progress=False)
+    rows = [
+        {
+            "length": length,
+            "dataset": number,
+            "epochs": fit.details()["epochs"].mean(),
+            "ipw_centred": abs(ipw_centred(fit) - truth),
+            "dr": abs(fit.params.iloc[0] - truth),
+        }
+        for number, fit, truth in zip(numbers, fits, truths, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    source, numbers = IHDP(Path(parser.parse_args().data)), range(32)
+    OUT.parent.mkdir(exist_ok=True)
+    found = pd.read_csv(OUT) if OUT.exists() else pd.DataFrame({"length": []})
+    for length in tqdm(LENGTHS):
+        if not found["length"].eq(length).any():
+            found = pd.concat([found, errors(source, numbers, length)], ignore_index=True)
+            found.round(5).to_csv(OUT, index=False)
+    means = found.groupby("length")[["epochs", "ipw_centred", "dr"]].mean()
+    facts = {
+        **provenance("python benchmarks/paper/training_length.py"),
+        "means": {f"at most {length:.0f} epochs": row.round(4).to_dict() for length, row in means.iterrows()},
+    }
+    OUT.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
+    print(json.dumps(facts, indent=2))
+
+
+if __name__ == "__main__":
+    main()
