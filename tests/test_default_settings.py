@@ -67,7 +67,7 @@ def test_using_ends_with_an_exception_too() -> None:
 @pytest.mark.parametrize("wrong", ["nonsense", "madnett", None, 3, riesz.MADNet])
 def test_an_unknown_default_is_refused_as_a_verb_would_refuse_it(wrong: object, binary_frame: pd.DataFrame) -> None:
     before = riesz.defaults.learner
-    with pytest.raises(riesz.LearnerError, match="is not known|is a class") as refusal:
+    with pytest.raises(riesz.LearnerError, match=r"is not known|is a class") as refusal:
         riesz.defaults.learner = wrong
     with pytest.raises(riesz.LearnerError, match=re.escape(str(refusal.value))), riesz.defaults.using(learner=wrong):
         pass
