@@ -6,6 +6,7 @@ HTML, LaTeX and Markdown.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -23,6 +24,7 @@ from riesz.summary import CELL, RULE, TABLE, number, tex
 
 _STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
 _NOTE = "Standard errors in parentheses."
+_NARROW = 60  # characters that a line of the note has at least
 _STARS_NOTE = " * p < 0.1, ** p < 0.05, *** p < 0.01."
 
 
@@ -80,7 +82,8 @@ class Comparison:
         ]
         width, split = stub + sum(widths), 1 + len(self.estimates)
         thick, thin = "=" * width, "-" * width
-        return "\n".join([thick, lines[0], thin, *lines[1:split], thin, *lines[split:], thick, self.note])
+        note = textwrap.wrap(self.note, max(width, _NARROW))
+        return "\n".join([thick, lines[0], thin, *lines[1:split], thin, *lines[split:], thick, *note])
 
     def as_html(self) -> str:
         """HTML, as a notebook shows it.

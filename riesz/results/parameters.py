@@ -278,6 +278,8 @@ class Parameters(ABC):
         return pd.Series(np.asarray(values, dtype=float), index=self._names, name=name)
 
     def _covariance_words(self) -> str:
+        if np.isnan(self._covariance).all():
+            return "none"
         return self._clusters.describe() if self._clusters.codes else "robust"
 
     def _parameter_table(self, alpha: float) -> pd.DataFrame:
