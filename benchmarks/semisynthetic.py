@@ -218,6 +218,9 @@ def study(source: str, data: str, datasets: str, learner: str, options: dict, jo
             bar.close()
             print("Stopped. Finished groups of data sets are kept; the same command goes on from there.", flush=True)
             os._exit(130)  # a pool would first finish what is under way; workers end with this process
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # or it would first run all groups that wait
+            raise
     return pd.read_csv(raw).query("dataset in @wanted")
 
 

@@ -76,8 +76,8 @@ def main() -> None:
     parser.add_argument("--dataset", type=int, default=0)
     parser.add_argument("--out", default="damping.png")
     arguments = parser.parse_args()
-    name = "damping" if arguments.dataset == 0 else f"damping_{arguments.dataset}"
-    source, out = IHDP(Path(arguments.data)), HERE / "results" / f"{name}.csv"
+    stem = "damping" if arguments.dataset == 0 else f"damping_{arguments.dataset}"
+    source, out = IHDP(Path(arguments.data)), HERE / "results" / f"{stem}.csv"
     out.parent.mkdir(exist_ok=True)
     courses = pd.read_csv(out, index_col="epoch") if out.exists() else pd.DataFrame()
     for name in tqdm([name for name in SETTINGS if name not in courses]):

@@ -18,7 +18,7 @@ Shi, Blei and Veitch (2019), "Adapting neural networks for the estimation of tre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -32,7 +32,10 @@ from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
 from riesz.learners.neural.objectives.outcome import evenly, gaps, losses, probabilities
 from riesz.learners.neural.reading import Reading, corrected
+from riesz.moment import Array
 from riesz.predictions import Predictions
+
+Numbers = TypeVar("Numbers", Tensor, Array)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class PropensityLoss(Objective):
         return {**terms.parts, "squeezed": (batch.weights * outside).sum(dim=1)}
 
     def _squeezed(self, logit: Tensor) -> Tensor:
-        return (probabilities(logit) + self.squeeze) / (1.0 + 2.0 * self.squeeze)
+        return squeezed(probabilities(logit), self.squeeze)
 
     def _squeezed_slope(self, logit: Tensor) -> Tensor:
         p = probabilities(logit)
@@ -107,6 +110,11 @@ class PropensityLoss(Objective):
 
     def outcome_share(self, outcome_loss: float) -> float:
         return outcome_loss
+
+
+def squeezed(p: Numbers, s: float) -> Numbers:
+    """Propensities, moved away from 0 and 1."""
+    return (p + s) / (1.0 + 2.0 * s)
 
 
 def _treated(batch: Batch) -> Tensor:
@@ -132,7 +140,7 @@ class PropensityReading(Reading):
     def read(self, network: NetworkFit, design: Design) -> Predictions:
         base, rows = design.base, np.arange(len(design.base.y))[design.rows]
         index, heads = network.functions(design)
-        p = (expit(heads.observed[0]) + self.squeeze) / (1.0 + 2.0 * self.squeeze)
+        p = squeezed(expit(heads.observed[0]), self.squeeze)
         coefficients = arm_coefficients(base, "DragonNet")[..., rows]
         rr = at_arms(arm_representer(coefficients, np.column_stack([1.0 - p, p])), base, rows)
         if self.srr:
