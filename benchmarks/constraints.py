@@ -11,12 +11,11 @@ how much both exceed those of the absolute penalty, paired by draw.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from provenance import provenance
+from provenance import record
 from tqdm.auto import tqdm
 
 import riesz
@@ -69,8 +68,7 @@ def main() -> None:
     print(table.round(4).to_string(index=False))
     stem = HERE / "results" / "constraints"
     table.round(5).to_csv(stem.with_suffix(".csv"), index=False)
-    made = {**provenance(f"python benchmarks/constraints.py --draws {draws}"), "draws": draws}
-    stem.with_suffix(".json").write_text(json.dumps(made, indent=2) + "\n")
+    record(stem.with_suffix(".json"), f"python benchmarks/constraints.py --draws {draws}", {"draws": draws})
 
 
 if __name__ == "__main__":

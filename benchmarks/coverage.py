@@ -13,11 +13,10 @@ listed in the JSON file beside it.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import pandas as pd
-from provenance import provenance
+from provenance import record
 
 from riesz import datasets, montecarlo
 
@@ -95,14 +94,13 @@ def main() -> None:
     if there != [name for name in datasets.SIMULATIONS if verbs_of(name, arguments.verbs)]:
         command += f" --only {' '.join(there)}"
     facts = {
-        **provenance(command + f" --learner {arguments.learner}"),
         "pooled_coverage": round(pooled, 4),
         "intervals": intervals,
         "rejected_cells": cells(table[table["rejected"]]),
         "largest_rmse_ratio": round(float(table["rmse_ratio"].max()), 3),
         "cells_above_1.25_times_the_oracle": cells(table[table["rmse_ratio"] > WORST]),
     }
-    stem.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
+    record(stem.with_suffix(".json"), command + f" --learner {arguments.learner}", facts)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,27 @@
-"""What every committed result file says about how it was made."""
+"""Result files say how they were made."""
 
 from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 PACKAGES = ("riesz", "numpy", "pandas", "scipy", "statsmodels", "formulaic", "torch")
 
 
-def provenance(command: str, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
-    """The command, the versions and the date."""
+def record(file: Path, command: str, facts: Mapping[str, Any], packages: Sequence[str] = PACKAGES) -> None:
+    """Write facts with the command, the date and the versions; a file that has the same facts stays, with its date."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
-    return {
+    made = {
         "command": command,
         "date": datetime.date.today().isoformat(),
         "versions": f"Python {platform.python_version()}, {versions}",
     }
+    known = json.loads(file.read_text()) if file.exists() else {}
+    if {**known, **made} != {**made, **facts} or known["command"] != command:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps({**made, **facts}, indent=2) + "\n")

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import statsmodels.api as sm
-from provenance import provenance
+from provenance import record
 
 import riesz
 
@@ -77,7 +77,6 @@ def main() -> None:
     fit = ours()
     best = {name: min(values) for name, values in times.items()}
     found = {
-        **provenance(f"python benchmarks/scale.py --rows {arguments.rows} --covariates {arguments.covariates}"),
         "rows": arguments.rows,
         "columns": design.shape[1],
         "folds": arguments.folds,
@@ -92,8 +91,7 @@ def main() -> None:
         "std_error": round(float(fit.bse["ATE"]), 4),
     }
     print(json.dumps(found, indent=2))
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(found, indent=2) + "\n")
+    record(RESULT, f"python benchmarks/scale.py --rows {arguments.rows} --covariates {arguments.covariates}", found)
 
 
 if __name__ == "__main__":

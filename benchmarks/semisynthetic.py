@@ -11,7 +11,6 @@ estimator only.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -22,7 +21,7 @@ from threading import Thread
 
 import numpy as np
 import pandas as pd
-from provenance import provenance
+from provenance import record
 from tabulate import tabulate
 from tqdm import tqdm
 
@@ -251,10 +250,6 @@ def show(frame: pd.DataFrame, source: str, datasets: str, learner: str, folds: i
             slip = (frame[name] - frame["truth"] / frame["range"]).abs()
             table[name] |= {"paper_mae": slip.mean(), "paper_std_error": slip.std() / np.sqrt(len(slip))}
     found = {
-        **provenance(
-            f"python benchmarks/semisynthetic.py {source} --datasets {datasets} --learner {learner} "
-            f"--folds {folds} --repeats {repeats}"
-        ),
         "data_sets": len(frame),
         **({"coverage": round(float(frame["covered"].mean()), 4)} if frame["covered"].notna().any() else {}),
         "cpu_seconds": round(float(frame["cpu_seconds"].mean()), 2),
@@ -264,8 +259,11 @@ def show(frame: pd.DataFrame, source: str, datasets: str, learner: str, folds: i
     print(
         f"{len(frame)} data sets, coverage {found.get('coverage', 'none')}, {found['cpu_seconds']} CPU seconds a data set"
     )
-    file = RESULTS / f"{stem_of(source, learner, folds, repeats)}.json"
-    file.write_text(json.dumps(found, indent=2) + "\n")
+    command = (
+        f"python benchmarks/semisynthetic.py {source} --datasets {datasets} --learner {learner} "
+        f"--folds {folds} --repeats {repeats}"
+    )
+    record(RESULTS / f"{stem_of(source, learner, folds, repeats)}.json", command, found)
 
 
 def beside_the_paper(table: dict[str, dict[str, float]], paper: dict[str, float]) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from provenance import provenance
+from provenance import record
 from semisynthetic import IHDP
 
 import riesz
@@ -133,14 +133,14 @@ def main() -> None:
     source = IHDP(Path(arguments.data))
     asked = os.environ.get("ATEN_CPU_CAPABILITY")
     found = {
-        **provenance(f"python benchmarks/speed.py --rounds {arguments.rounds} --stack {arguments.stack}"),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         **{kind: efficiency(source, kind, arguments.stack, arguments.rounds) for kind in NETWORKS},
         "five_folds": cost(source, range(arguments.fits)),
     }
     print(json.dumps(found, indent=2))
     name = "speed" if asked is None else f"speed_{asked}"
-    (HERE / "results" / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+    command = f"python benchmarks/speed.py --rounds {arguments.rounds} --stack {arguments.stack}"
+    record(HERE / "results" / f"{name}.json", command, found)
 
 
 if __name__ == "__main__":

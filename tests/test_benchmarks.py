@@ -84,6 +84,24 @@ def test_a_study_goes_on_where_it_stopped(
     assert json.loads(file.with_suffix(".json").read_text())["dr"]["mae"] == 0.5
 
 
+def test_a_record_keeps_its_date_until_its_facts_change(script, tmp_path: Path) -> None:
+    record, file = script("provenance").record, tmp_path / "made.json"
+    record(file, "python made.py", {"error": 0.1, "old": 1})
+    earlier = {**json.loads(file.read_text()), "date": "2020-01-01"}
+    assert earlier["versions"].startswith("Python 3")
+    for command, facts, dated_anew in (
+        ("python made.py", {"error": 0.1, "old": 1}, False),
+        ("python made.py", {"error": 0.2, "old": 1}, True),
+        ("python made.py", {"error": 0.1}, True),
+        ("python made.py --all", {"error": 0.1, "old": 1}, True),
+    ):
+        file.write_text(json.dumps(earlier))
+        record(file, command, facts)
+        found = json.loads(file.read_text())
+        assert (found["date"] != "2020-01-01") == dated_anew
+        assert {key: found[key] for key in found if key not in ("date", "versions")} == {"command": command, **facts}
+
+
 def test_coverage_of_one_simulation_keeps_that_of_others(script) -> None:
     coverage = script("coverage")
     cell = {"n": 1000, "verb": "ate", "parameter": "ATE", "draws": 200, "coverage": 0.9, "rejected": False}

@@ -24,7 +24,7 @@ import riesz
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from provenance import provenance  # noqa: E402
+from provenance import record  # noqa: E402
 from semisynthetic import IHDP  # noqa: E402
 
 EPOCHS = 200
@@ -83,12 +83,9 @@ def main() -> None:
     for name in tqdm([name for name in SETTINGS if name not in courses]):
         courses[name] = course(source, arguments.dataset, SETTINGS[name])
         courses.round(5).to_csv(out)
-    courses = courses[list(SETTINGS)]
-    found = {
-        **provenance(f"python benchmarks/paper/damping.py --dataset {arguments.dataset}"),
-        **{name: swings(violation) for name, violation in courses.items()},
-    }
-    out.with_suffix(".json").write_text(json.dumps(found, indent=2) + "\n")
+    courses = pd.read_csv(out, index_col="epoch")[list(SETTINGS)]  # as the file has it
+    found = {name: swings(violation) for name, violation in courses.items()}
+    record(out.with_suffix(".json"), f"python benchmarks/paper/damping.py --dataset {arguments.dataset}", found)
     print(json.dumps(found, indent=2))
     draw(courses, arguments.out)
 

@@ -8,7 +8,6 @@ benchmarks/paper/results/doubleml_agreement.json. DoubleML divides variances by 
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import riesz
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent))
-from provenance import PACKAGES, provenance  # noqa: E402
+from provenance import PACKAGES, record  # noqa: E402
 
 ROWS, FOLDS, TOLERANCE = 1000, 5, 1e-6
 MODELS = {
@@ -71,13 +70,15 @@ def main() -> None:
     print(table.to_string(index=False))
     largest = float(table[["difference", "difference_std_error"]].to_numpy().max())
     facts = {
-        **provenance("python benchmarks/paper/doubleml_agreement.py", (*PACKAGES, "scikit-learn", "doubleml")),
         "rows": ROWS,
         "folds": FOLDS,
         "largest_difference": largest,
         "cases": rows,
     }
-    (HERE / "results" / "doubleml_agreement.json").write_text(json.dumps(facts, indent=2) + "\n")
+    packages = (*PACKAGES, "scikit-learn", "doubleml")
+    record(
+        HERE / "results" / "doubleml_agreement.json", "python benchmarks/paper/doubleml_agreement.py", facts, packages
+    )
     assert largest < TOLERANCE, f"riesz and DoubleML differ by {largest:.2g}; wanted less than {TOLERANCE:g}"
 
 

@@ -27,7 +27,7 @@ from riesz.folds import draw_labels
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from provenance import provenance  # noqa: E402
+from provenance import record  # noqa: E402
 from semisynthetic import IHDP  # noqa: E402
 
 EPOCHS = 100
@@ -102,16 +102,16 @@ def main() -> None:
         if not ((courses["learner"] == name) & (courses["rate"] == rate)).any():
             courses = pd.concat([courses, course(source, numbers, name, rate)], ignore_index=True)
             courses.round(5).to_csv(OUT, index=False)
+    courses = pd.read_csv(OUT)  # as the file has it, so that the sum can be checked against it
     late = courses[courses["epoch"] > SETTLED]
     largest = late.groupby(["learner", "rate"])[["rr_anchor", "ipw"]].agg(lambda values: values.abs().max())
     found = {
-        **provenance("python benchmarks/paper/learning_rates.py"),
         "largest |mean over data sets| after epoch 50": {
             f"{name}, learning rate {rate:g}": {key: round(float(value), 4) for key, value in row.items()}
             for (name, rate), row in largest.iterrows()
         },
     }
-    OUT.with_suffix(".json").write_text(json.dumps(found, indent=2) + "\n")
+    record(OUT.with_suffix(".json"), "python benchmarks/paper/learning_rates.py", found)
     print(json.dumps(found, indent=2))
     draw(courses, arguments.out)
 

@@ -22,7 +22,7 @@ import riesz
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from provenance import provenance  # noqa: E402
+from provenance import record  # noqa: E402
 from semisynthetic import IHDP, ipw_centred  # noqa: E402
 
 OUT = HERE / "results" / "training_length.csv"
@@ -59,12 +59,12 @@ def main() -> None:
         if not found["length"].eq(length).any():
             found = pd.concat([found, errors(source, numbers, length)], ignore_index=True)
             found.round(5).to_csv(OUT, index=False)
+    found = pd.read_csv(OUT)  # as the file has it
     means = found.groupby("length")[["epochs", "ipw_centred", "dr"]].mean()
     facts = {
-        **provenance("python benchmarks/paper/training_length.py"),
         "means": {f"at most {length:.0f} epochs": row.round(4).to_dict() for length, row in means.iterrows()},
     }
-    OUT.with_suffix(".json").write_text(json.dumps(facts, indent=2) + "\n")
+    record(OUT.with_suffix(".json"), "python benchmarks/paper/training_length.py", facts)
     print(json.dumps(facts, indent=2))
 
 
