@@ -2,10 +2,11 @@
 
     python benchmarks/semisynthetic.py ihdp --data ../shared/data --datasets 0-99 --jobs 2 --learner madnet-paper --folds 1
 
-Data sets are fitted in groups of 16, side by side. Each finished group is added to benchmarks/results/<name>.csv, one row a data
-set; stop at any time, and the same command goes on from there. The sum goes to <name>.json beside it. Learners that correct mu by
-epsilon rr (SRR) have further columns without the correction, from the same networks; learners of mu alone have the direct
-estimator only.
+Data sets are fitted in groups of 16, side by side, each with its number as the seed: those of IHDP have the same treatments and
+covariates, so that with one seed they would share an rr, too, and its error. Each finished group is added to
+benchmarks/results/<name>.csv, one row a data set, and the sum in <name>.json beside it is made anew; stop at any time, and the
+same command goes on from there. Learners that correct mu by epsilon rr (SRR) have further columns without the correction, from the same networks; learners of mu
+alone have the direct estimator only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -120,6 +121,8 @@ def run(source: str, data: str, numbers: list[int], learner: str, options: dict)
         [table for table, _ in drawn],
         origin.verb,
         learner=learners()[learner],
+        seeds=numbers,
+        target="sample",
         progress=False,
         **options,
     )
@@ -130,6 +133,7 @@ def run(source: str, data: str, numbers: list[int], learner: str, options: dict)
         rows.append(
             {
                 "dataset": number,
+                "seed": fit.model.seed,
                 "truth": truth,
                 **fit.estimates["estimate"].droplevel("parameter").to_dict(),
                 **({"ipw_centred": ipw_centred(fit)} if fit.model.learner.learns_rr else {}),
@@ -188,39 +192,103 @@ def chosen(text: str) -> list[int]:
     return list(range(int(first), int(last or first) + 1))
 
 
-def stem_of(source: str, learner: str, folds: int = 1, repeats: int = 1) -> str:
-    """What the result files of a study are called."""
-    return f"{source}_{learner}_folds{folds}_repeats{repeats}"
+@dataclass(frozen=True)
+class Study:
+    """One learner on many data sets, and its result files."""
 
+    source: str
+    learner: str
+    folds: int = 1
+    repeats: int = 1
 
-def study(source: str, data: str, datasets: str, learner: str, options: dict, jobs: int) -> pd.DataFrame:
-    """Fit what is not in the result file yet, adding each finished group to it; then the rows of all data sets asked for."""
-    raw = RESULTS / f"{stem_of(source, learner, options['folds'], options['repeats'])}.csv"
-    raw.parent.mkdir(exist_ok=True)
-    done = pd.read_csv(raw) if raw.exists() else pd.DataFrame({"dataset": []})
-    wanted = chosen(datasets)
-    todo = [number for number in wanted if number not in set(done["dataset"])]
-    groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
-    with (
-        ProcessPoolExecutor(jobs, get_context("spawn"), initializer=prepare_worker) as pool,
-        tqdm(total=len(wanted), initial=len(wanted) - len(todo), desc=f"{source}, {learner}", unit="data set") as bar,
-    ):
-        futures = [pool.submit(run, source, data, group, learner, options) for group in groups]
-        try:
-            for future in as_completed(futures):
-                piece = future.result()
-                if raw.exists() and list(pd.read_csv(raw, nrows=0)) != list(piece):
-                    raise SystemExit(f"{raw} has other columns than a run has now. Move it away, and start anew.")
-                piece.round(6).to_csv(raw, mode="a", header=not raw.exists(), index=False)
-                bar.update(len(piece))
-        except KeyboardInterrupt:
-            bar.close()
-            print("Stopped. Finished groups of data sets are kept; the same command goes on from there.", flush=True)
-            os._exit(130)  # a pool would first finish what is under way; workers end with this process
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # or it would first run all groups that wait
-            raise
-    return pd.read_csv(raw).query("dataset in @wanted")
+    @property
+    def file(self) -> Path:
+        return RESULTS / f"{self.source}_{self.learner}_folds{self.folds}_repeats{self.repeats}.csv"
+
+    def run(self, data: str, wanted: list[int], jobs: int) -> pd.DataFrame:
+        """Fit what is not in the file yet, adding each finished group to it; then the rows of all data sets asked for."""
+        todo = self.missing(wanted)
+        groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
+        options = {"folds": self.folds, "repeats": self.repeats}
+        with (
+            ProcessPoolExecutor(jobs, get_context("spawn"), initializer=prepare_worker) as pool,
+            tqdm(
+                total=len(wanted),
+                initial=len(wanted) - len(todo),
+                desc=f"{self.source}, {self.learner}",
+                unit="data set",
+            ) as bar,
+        ):
+            futures = [pool.submit(run, self.source, data, group, self.learner, options) for group in groups]
+            try:
+                for future in as_completed(futures):
+                    piece = future.result()
+                    self.keep(piece)
+                    bar.update(len(piece))
+            except KeyboardInterrupt:
+                bar.close()
+                print(
+                    "Stopped. Finished groups of data sets are kept; the same command goes on from there.", flush=True
+                )
+                os._exit(130)  # a pool would first finish what is under way; workers end with this process
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)  # or it would first run all groups that wait
+                raise
+        return pd.read_csv(self.file).query("dataset in @wanted")
+
+    def missing(self, wanted: list[int]) -> list[int]:
+        """The data sets that the file has not, or with another seed than their number."""
+        if not self.file.exists():
+            return wanted
+        known = pd.read_csv(self.file, usecols=["dataset", "seed"])
+        done = set(known.loc[known["seed"] == known["dataset"], "dataset"])
+        return [number for number in wanted if number not in done]
+
+    def keep(self, piece: pd.DataFrame) -> None:
+        """Put rows into the file, in place of older ones of the same data sets, and sum the whole of it up."""
+        whole = piece.round(6)
+        if self.file.exists():
+            known = pd.read_csv(self.file)
+            if list(known) != list(piece):
+                raise SystemExit(f"{self.file} has other columns than a run has now. Move it away, and start anew.")
+            whole = pd.concat([known[~known["dataset"].isin(piece["dataset"])], whole]).sort_values("dataset")
+        self.file.parent.mkdir(exist_ok=True)
+        partial = self.file.with_suffix(".partial")
+        whole.to_csv(partial, index=False)
+        partial.replace(self.file)  # in one step: an interrupt leaves the old file or the new one
+        command = (
+            f"python benchmarks/semisynthetic.py {self.source} --datasets {whole['dataset'].min()}-{whole['dataset'].max()} "
+            f"--learner {self.learner} --folds {self.folds} --repeats {self.repeats}"
+        )
+        errors = self.errors(whole)
+        facts = {
+            "data_sets": len(whole),
+            **({"coverage": round(float(whole["covered"].mean()), 4)} if whole["covered"].notna().any() else {}),
+            "cpu_seconds": round(float(whole["cpu_seconds"].mean()), 2),
+            **{name: values.round(4).to_dict() for name, values in errors.iterrows()},
+        }
+        record(self.file.with_suffix(".json"), command, facts)
+
+    def errors(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Mean absolute errors of each estimator, with their standard errors, and medians."""
+        table = {}
+        names = ["ipw_centred", *(f"{name}{end}" for name in ("direct", "ipw", "dr") for end in ("", "_without_srr"))]
+        for name in frame.columns.intersection(names, sort=False):
+            error = (frame[name] - frame["truth"]).abs()
+            table[name] = {"mae": error.mean(), "std_error": error.sem(), "median": error.median()}
+            if self.source == "bhp":  # the paper compares with the truth divided by the treatment's range
+                slip = (frame[name] - frame["truth"] / frame["range"]).abs()
+                table[name] |= {"paper_mae": slip.mean(), "paper_std_error": slip.sem()}
+        return pd.DataFrame(table).T
+
+    def show(self, frame: pd.DataFrame) -> None:
+        """Errors beside the paper's, which for BHP are to be read beside ``paper_mae``; coverage and time."""
+        table = self.errors(frame)
+        table["paper"] = pd.Series(published().get((self.source, self.learner), {}), dtype=float)
+        covered = f"{frame['covered'].mean():.1%}" if frame["covered"].notna().any() else "none"
+        seconds = frame["cpu_seconds"].mean()
+        print(tabulate(table, headers="keys", floatfmt=".4f", missingval="", tablefmt="simple"))
+        print(f"{len(frame)} data sets, coverage {covered}, {seconds:.2f} CPU seconds a data set")
 
 
 def main() -> None:
@@ -231,46 +299,10 @@ def main() -> None:
     parser.add_argument("--learner", default="madnet-paper", choices=learners())
     parser.add_argument("--folds", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--target", default="sample")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
-    options = {"folds": arguments.folds, "repeats": arguments.repeats, "target": arguments.target}
-    frame = study(arguments.source, arguments.data, arguments.datasets, arguments.learner, options, arguments.jobs)
-    show(frame, arguments.source, arguments.datasets, arguments.learner, arguments.folds, arguments.repeats)
-
-
-def show(frame: pd.DataFrame, source: str, datasets: str, learner: str, folds: int = 1, repeats: int = 1) -> None:
-    """Mean absolute errors with their standard errors, coverage and time, on the screen and in a file."""
-    table = {}
-    names = ["ipw_centred", *(f"{name}{end}" for name in ("direct", "ipw", "dr") for end in ("", "_without_srr"))]
-    for name in frame.columns.intersection(names, sort=False):
-        error = (frame[name] - frame["truth"]).abs()
-        table[name] = {"mae": error.mean(), "std_error": error.std() / np.sqrt(len(error)), "median": error.median()}
-        if source == "bhp":  # the paper compares with the truth divided by the treatment's range
-            slip = (frame[name] - frame["truth"] / frame["range"]).abs()
-            table[name] |= {"paper_mae": slip.mean(), "paper_std_error": slip.std() / np.sqrt(len(slip))}
-    found = {
-        "data_sets": len(frame),
-        **({"coverage": round(float(frame["covered"].mean()), 4)} if frame["covered"].notna().any() else {}),
-        "cpu_seconds": round(float(frame["cpu_seconds"].mean()), 2),
-        **{name: {key: round(float(value), 4) for key, value in values.items()} for name, values in table.items()},
-    }
-    print(beside_the_paper(table, published().get((source, learner), {})))
-    print(
-        f"{len(frame)} data sets, coverage {found.get('coverage', 'none')}, {found['cpu_seconds']} CPU seconds a data set"
-    )
-    command = (
-        f"python benchmarks/semisynthetic.py {source} --datasets {datasets} --learner {learner} "
-        f"--folds {folds} --repeats {repeats}"
-    )
-    record(RESULTS / f"{stem_of(source, learner, folds, repeats)}.json", command, found)
-
-
-def beside_the_paper(table: dict[str, dict[str, float]], paper: dict[str, float]) -> str:
-    """Our errors and the paper's, which for BHP are to be read beside ``paper_mae``."""
-    frame = pd.DataFrame(table).T
-    frame["paper"] = pd.Series(paper, dtype=float)
-    return tabulate(frame, headers="keys", floatfmt=".4f", missingval="", tablefmt="simple")
+    study = Study(arguments.source, arguments.learner, arguments.folds, arguments.repeats)
+    study.show(study.run(arguments.data, chosen(arguments.datasets), arguments.jobs))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ Everything that can be wrong with the input is raised before the first fit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypedDict, Unpack
 
 from riesz.caller import calling_frame
 from riesz.crossfitting import cross_fit
 from riesz.default_settings import chosen
-from riesz.errors import EstimandError, FormulaError
+from riesz.errors import EstimandError, FormulaError, LearnerError
 from riesz.estimands import Estimand, Named
 from riesz.learners import Learner
 from riesz.preparation import Settings, prepare
@@ -155,7 +156,14 @@ def estimate(
     )[0]
 
 
-def estimate_many(formula: str, tables: Sequence[Any], estimand: Question, **options: Unpack[Options]) -> list[Results]:
+def estimate_many(
+    formula: str,
+    tables: Sequence[Any],
+    estimand: Question,
+    *,
+    seeds: Sequence[int] | None = None,
+    **options: Unpack[Options],
+) -> list[Results]:
     """The same question of many tables, fitted together.
 
     A learner that trains networks trains those of all tables side by side, which is faster than one table after the other. The
@@ -166,6 +174,9 @@ def estimate_many(formula: str, tables: Sequence[Any], estimand: Question, **opt
     formula, estimand, **options
         See :func:`estimate`. Arrays (weights, clusters, folds) do not make sense for several tables; give columns' names.
     tables : sequence of DataFrame
+    seeds : sequence of int, optional
+        A seed for each table. By default all have ``seed``; if their treatments and covariates are the same, too, so is most of
+        what chance does to their estimates, and a mean over tables does not average it out.
 
     Returns
     -------
@@ -202,7 +213,14 @@ def estimate_many(formula: str, tables: Sequence[Any], estimand: Question, **opt
             f"context is a {type(scope).__name__}; wanted a mapping from names to values, such as a dict."
         )
     marks = (options.get("weights"), options.get("freq_weights"), options.get("cluster"))
-    prepared = [prepare(formula, table, estimands, settings, *marks, scope) for table in tables]
+    tables = list(tables)
+    own = [settings.seed] * len(tables) if seeds is None else list(seeds)
+    if len(own) != len(tables):
+        raise LearnerError(f"seeds has {len(own)} numbers for {len(tables)} tables; wanted one for each.")
+    prepared = [
+        prepare(formula, table, estimands, replace(settings, seed=seed), *marks, scope)
+        for table, seed in zip(tables, own, strict=True)
+    ]
     fitted = cross_fit([one.problem for one in prepared], settings.learner, settings.n_jobs, settings.progress)
     return [
         Results(one.model, trim(fits, settings.trimming, one.problem.design), one.clusters)

@@ -69,19 +69,27 @@ def test_a_study_goes_on_where_it_stopped(
 ) -> None:
     semisynthetic = script("semisynthetic")
     monkeypatch.setattr(semisynthetic, "RESULTS", ihdp / "results")
-    options = {"folds": 1, "repeats": 1, "target": "sample"}
-    first = semisynthetic.study("ihdp", str(ihdp), "0-1", "linear", options, 1)
+    study = semisynthetic.Study("ihdp", "linear")
+    first = study.run(str(ihdp), [0, 1], 1)
     assert list(first["dataset"]) == [0, 1]
     assert ((first["dr"] - first["truth"]).abs() < 4 * first["std_error"]).all()
     assert first["truth"].to_numpy() == pytest.approx([semisynthetic.IHDP(ihdp).effects(d).mean() for d in (0, 1)])
     file = ihdp / "results" / "ihdp_linear_folds1_repeats1.csv"
     first.assign(dr=first["truth"] + 0.5).to_csv(file, index=False)  # a mark that a second fit would wipe out
-    both = semisynthetic.study("ihdp", str(ihdp), "0-2", "linear", options, 1)
-    assert list(both["dataset"]) == [0, 1, 2]
+    both = study.run(str(ihdp), [0, 1, 2], 1)
+    assert list(both["dataset"]) == list(both["seed"]) == [0, 1, 2]
     assert (both["dr"] - both["truth"]).iloc[:2].to_numpy() == pytest.approx(0.5)
-    semisynthetic.show(both.iloc[:2], "ihdp", "0-1", "linear")
+    pd.read_csv(file).replace({"seed": {1: 0}}).to_csv(file, index=False)
+    again = study.run(str(ihdp), [0, 1, 2], 1)  # a row of another seed is fitted anew
+    assert list(again["dataset"]) == list(again["seed"]) == [0, 1, 2]
+    assert (again["dr"] - again["truth"]).abs().to_numpy()[:2] == pytest.approx(
+        [0.5, abs(first["dr"] - first["truth"])[1]]
+    )
+    study.show(both.iloc[:2])
     assert "2 data sets" in capsys.readouterr().out
-    assert json.loads(file.with_suffix(".json").read_text())["dr"]["mae"] == 0.5
+    kept = json.loads(file.with_suffix(".json").read_text())
+    assert kept["data_sets"] == 3
+    assert kept["dr"]["mae"] == pytest.approx((again["dr"] - again["truth"]).abs().mean(), abs=1e-4)
 
 
 def test_a_record_keeps_its_date_until_its_facts_change(script, tmp_path: Path) -> None:

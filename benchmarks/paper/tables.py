@@ -153,13 +153,8 @@ def run(table: int, data: str, jobs: int) -> None:
     import semisynthetic
 
     for (scenario, learner), count in planned(pd.read_csv(HERE / "published.csv"), table).items():
-        found = results(scenario, learner)
-        if found is not None and set(range(count)) <= set(found["dataset"]):
-            continue  # the files stay as they are, with their date
-        wanted = f"0-{count - 1}"
-        options = {"folds": 1, "repeats": 1, "target": "sample"}
-        frame = semisynthetic.study(scenario, data, wanted, learner, options, jobs)
-        semisynthetic.show(frame, scenario, wanted, learner)
+        study = semisynthetic.Study(scenario, learner)
+        study.show(study.run(data, list(range(count)), jobs))
 
 
 def main() -> None:
