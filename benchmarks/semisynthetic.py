@@ -5,8 +5,8 @@
 Data sets are fitted in groups of 16, side by side, each with its number as the seed: those of IHDP have the same treatments and
 covariates, so that with one seed they would share an rr, too, and its error. Each finished group is added to
 benchmarks/results/<name>.csv, one row a data set, and the sum in <name>.json beside it is made anew; stop at any time, and the
-same command goes on from there. Learners that correct mu by epsilon rr (SRR) have further columns without the correction, from the same networks; learners of mu
-alone have the direct estimator only.
+same command goes on from there. Learners that correct mu by epsilon rr (SRR) have further columns without the correction, from the
+same networks; learners of mu alone have the direct estimator only.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def learners() -> dict[str, object]:
         "madnet-paper-ade-penalty1": riesz.MADNet.paper("ade", penalty=1.0),
         "madnet-paper-ade-penalty1-fc": riesz.MADNet.paper("ade", penalty=1.0, **connected),
         "riesznet": riesz.RieszNet(),
+        "riesznet-original": riesz.RieszNet.original(),
         "riesznet-paper": riesz.RieszNet.paper(),
         "riesznet-paper-fc": riesz.RieszNet.paper(**connected),
         "riesznet-paper-ade": riesz.RieszNet.paper("ade"),

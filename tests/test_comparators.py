@@ -299,6 +299,16 @@ def test_the_embedding_is_a_ridge_regression_an_arm(binary_frame: pd.DataFrame) 
     np.testing.assert_allclose(shrunk.fittedvalues, binary_frame["y"].mean(), atol=1e-3)
 
 
+def test_a_loss_that_is_hardly_smaller_is_not_better(binary_frame: pd.DataFrame) -> None:
+    stages = [(riesz.Stage(1e-2, 50, 3, min_delta=1e6),), (riesz.Stage(1e-2, 1),)]
+    stopped, one = (
+        riesz.ate("y ~ treat(a) + .", binary_frame, learner=replace(RIESZ, stages=stage), folds=1) for stage in stages
+    )
+    assert stopped.history["epoch"].max() == 1 + 3 + 1
+    assert stopped.history["valid_loss"].diff().min() < 0  # smaller, but not by that much
+    np.testing.assert_allclose(stopped.fittedvalues, one.fittedvalues)
+
+
 def test_a_plateau_halves_the_learning_rate(binary_frame: pd.DataFrame) -> None:
     def course(plateau: int | None) -> pd.Series:
         stages = (riesz.Stage(3e-2, 150, 150, plateau),)

@@ -158,6 +158,7 @@ def test_a_device_is_named(device: Any) -> None:
         ((1e-2, 2.5), "epochs to be a whole number"),
         ((1e-2, 3, -1), "patience to be a whole number, 0 or larger, or None"),
         ((1e-2, 3, 3, 0), "plateau to be a whole number, 1 or larger, or None"),
+        ((1e-2, 3, 3, None, -1e-4), "min_delta to be a number, 0 or larger"),
     ],
 )
 def test_odd_stages_are_refused(arguments: tuple[Any, ...], words: str) -> None:

@@ -14,6 +14,7 @@ from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import check_design, check_settings, outcome_heads
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss, RieszReading
+from riesz.learners.neural.schedule import USUAL_MOMENTUM
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class RieszNet(Comparator):
         same. With several parameters it is mu + sum epsilon_c rr_c.
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, validation, device, stack
         As for :class:`~riesz.MADNet`, but ``keep`` is ``"best"`` or ``"last"``. ``Stage(..., plateau=p)`` halves the learning
-        rate after more than p epochs without a better validation loss, as the authors' own code does.
+        rate after more than p epochs without a better validation loss, as the authors' own code does (``RieszNet.original()``).
 
     Notes
     -----
@@ -87,6 +88,22 @@ class RieszNet(Comparator):
             raise LearnerError(f"RieszNet.paper({benchmark!r}): wanted 'ate' or 'ade'.")
         settings: dict[str, Any] = {**PAPER_SETTINGS, "stages": PAPER_STAGES[benchmark]}
         return replace(cls(**settings, rr_weight=0.1, targeted_weight=1.0), **changes)
+
+    @classmethod
+    def original(cls, **changes: Any) -> RieszNet:
+        """As RieszNet's authors train it on IHDP, by their notebook; keywords change single settings.
+
+        The paper's settings in size and stages, but the learning rate is halved when the validation loss stalls, the best weights
+        are kept, and Adam has its usual momentum. Their weight decay is an L2 term in Adam's gradient, ours is decoupled from it.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> riesz.RieszNet.original().stages[1].plateau
+        5
+        """
+        stages = tuple(replace(stage, plateau=5, min_delta=1e-4) for stage in PAPER_STAGES["ate"])
+        return replace(cls.paper(stages=stages, momentum=USUAL_MOMENTUM, keep="best"), **changes)
 
     def _check_own_settings(self) -> None:
         choices = {"architecture": ("multihead", "fully_connected"), "srr": (True, False)}

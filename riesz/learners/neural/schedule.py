@@ -28,6 +28,8 @@ class Stage:
     plateau : int, optional
         Epochs without a better validation loss that are waited for; the next one halves the learning rate, as torch's
         ``ReduceLROnPlateau`` does with that patience. By default the rate stays.
+    min_delta : float
+        By how much a validation loss must be smaller to count as better for ``patience`` and for the weights that are kept.
 
     Examples
     --------
@@ -40,14 +42,18 @@ class Stage:
     epochs: int
     patience: int | None = None
     plateau: int | None = None
+    min_delta: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "epochs", "patience", "plateau"):
+        for name in ("learning_rate", "epochs", "patience", "plateau", "min_delta"):
             if isinstance(got := getattr(self, name), np.number):  # numpy's numbers could not be saved
                 object.__setattr__(self, name, got.item())
         rate: object = self.learning_rate
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < np.inf:
             raise LearnerError(f"{self}: wanted a positive learning rate.")
+        least_gain: object = self.min_delta
+        if isinstance(least_gain, bool) or not isinstance(least_gain, (int, float)) or not 0 <= least_gain < np.inf:
+            raise LearnerError(f"{self}: wanted min_delta to be a number, 0 or larger.")
         for name, least in (("epochs", 1), ("patience", 0), ("plateau", 1)):
             got = getattr(self, name)
             if got is None and name != "epochs":

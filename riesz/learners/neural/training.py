@@ -65,6 +65,7 @@ class _Progress:
     epoch: int = 0
     epoch_in_stage: int = 0
     best: dict[str, float] = field(default_factory=dict)
+    lowest: dict[str, float] = field(default_factory=dict)
     kept: dict[str, Tensor] = field(default_factory=dict)
     since_best: int = 0
     since_halved: int = 0
@@ -293,9 +294,12 @@ class _Run:
         progress.since_halved += 1
         outcome = self.objective.outcome_share(row[len(COMMON) - 2 + self.objective.reported.index("outcome_loss")])
         criteria = {"mu": outcome, "rr": loss - outcome} if self.schedule.keep == "each" else {"all": loss}
+        least_gain = self.schedule.stages[progress.stage].min_delta
         for name, value in criteria.items():
-            if value < progress.best.get(name, np.inf):
-                progress.best[name], progress.since_best, progress.since_halved = value, 0, 0
+            if value < progress.lowest.get(name, np.inf):
+                progress.lowest[name], progress.since_halved = value, 0
+            if value < progress.best.get(name, np.inf) - least_gain:
+                progress.best[name], progress.since_best = value, 0
                 if self.schedule.keep != "last":
                     progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
 
@@ -323,6 +327,7 @@ class _Run:
                 progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
                 if self.schedule.keep == "last":
                     progress.best.clear()
+                    progress.lowest.clear()
                 self.first[at], self.second[at] = 0.0, 0.0
                 stay.append(at)
                 moved = True
