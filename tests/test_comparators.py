@@ -243,6 +243,18 @@ def test_dragonnet_says_when_it_squeezes(binary_frame: pd.DataFrame) -> None:
     assert ["leans on their squeezing" in " ".join(str(fit.summary()).split()) for fit in fits] == [True, False]
 
 
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_details_are_those_of_the_weights_that_are_kept(binary_frame: pd.DataFrame, keep: Any) -> None:
+    learner = replace(DRAGON, keep=keep, squeeze=0.2, stages=(riesz.Stage(3e-2, 60, 60),))
+    fit = riesz.ate("y ~ treat(a) + .", binary_frame, learner=learner, folds=1)
+    losses = fit.history["valid_loss"]
+    assert losses.argmin() < 59  # or the two could not be told apart
+    kept = fit.history.iloc[losses.argmin() if keep == "best" else 59]
+    pd.testing.assert_series_equal(
+        fit.details()[["valid_loss", "squeezed"]].iloc[0], kept[["valid_loss", "squeezed"]], check_names=False
+    )
+
+
 @pytest.mark.parametrize("learner", [RIESZ, riesz.MADNet(**SMALL, **HEADS)], ids=name)
 def test_readings_in_the_history_know_the_sign_of_the_moment(learner: Any, continuous_frame: pd.DataFrame) -> None:
     """A shift down has a negative moment of the anchor; the course of E_n[anchor rr] / h ends near one all the same."""
@@ -297,6 +309,21 @@ def test_the_embedding_is_a_ridge_regression_an_arm(binary_frame: pd.DataFrame) 
     np.testing.assert_allclose(fit.resid.groupby(binary_frame["a"]).mean(), 0, atol=1e-4)
     shrunk = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=replace(EMBEDDING, penalty=1e6), folds=1)
     np.testing.assert_allclose(shrunk.fittedvalues, binary_frame["y"].mean(), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [riesz.TARNet, riesz.RieszNet])
+def test_small_batches_learn_for_the_same_population_as_large_ones(kind: Any) -> None:
+    """A batch without heavy rows counts little: ten rows in a thousand have half the weight, and an outcome of one, not zero."""
+    rng, n = np.random.default_rng(0), 1000
+    heavy = np.isin(np.arange(n), rng.choice(n, 10, replace=False))
+    data = pd.DataFrame({"a": rng.integers(0, 2, n), "x": rng.normal(size=n), "w": np.where(heavy, 99.0, 1.0)})
+    data["y"] = heavy + 0.01 * rng.normal(size=n)
+    size = {"width": 4, "depth": 1, "head_width": 2, "head_depth": 1, "validation": 0.1, "keep": "last"}
+    learner = kind(**size, batch_size=64, stages=(riesz.Stage(1e-2, 100, 100), riesz.Stage(1e-3, 30, 30)))
+    treated = data[data["a"] == 1]
+    wanted = np.average(treated["y"], weights=treated["w"])  # 0.57; each batch as a sample of its own gave 0.38
+    options: Any = {"learner": learner, "folds": 1, "weights": "w", "estimator": "direct"}
+    assert riesz.mean("y ~ treat(a) + x", data, at=1, **options).params.iloc[0] == pytest.approx(wanted, abs=0.08)
 
 
 def test_a_loss_that_is_hardly_smaller_is_not_better(binary_frame: pd.DataFrame) -> None:
@@ -406,3 +433,16 @@ def test_bad_settings(make: Any, settings: dict[str, Any], words: str) -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     made = riesz.RieszNet(width=np.int64(8), weight_decay=np.float32(0.5))
     assert (type(made.width), made.width, made.weight_decay) == (int, 8, 0.5)
+
+
+@pytest.mark.parametrize("anchor", ["product", "ratio"])
+def test_the_origin_of_the_treatment_does_not_matter(continuous_frame: pd.DataFrame, anchor: Any) -> None:
+    estimand = riesz.IPE("where(x1 > 0, 1, -0.5)", anchor=anchor)
+    here, moved = (
+        riesz.estimate(
+            "y ~ treat(d) + .", continuous_frame.assign(d=lambda t, by=by: t["d"] + by), estimand, learner=RIESZ
+        )
+        for by in (0.0, 64.0)
+    )
+    np.testing.assert_allclose(moved.riesz_representer, here.riesz_representer, rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(moved.params, here.params, rtol=1e-3)

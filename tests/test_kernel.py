@@ -119,12 +119,20 @@ def test_no_covariates(binary_frame: pd.DataFrame) -> None:
     [
         ({"penalty": 0}, "wanted a positive number or 'loo'"),
         ({"penalty": "cv"}, "wanted a positive number or 'loo'"),
+        ({"penalty": True}, "penalty=True.*wanted a positive number or 'loo'"),
         ({"bandwidth": -1}, "bandwidth=-1.*wanted a positive number"),
+        ({"bandwidth": True}, "bandwidth=True.*wanted a positive number"),
+        ({"standardise": "no"}, "standardise='no'.*wanted one of True, False"),
     ],
 )
 def test_settings_check_themselves(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(riesz.LearnerError, match=words):
         KernelEmbedding(**settings)
+
+
+def test_numbers_may_be_numpys() -> None:
+    learners = (KernelEmbedding(np.float32(0.5), np.int64(2)), riesz.NeuralEmbedding(penalty=np.float32(0.5)))
+    assert [type(learner.penalty) for learner in learners] == [float, float]
 
 
 def test_what_it_cannot_do_is_refused(binary_frame: pd.DataFrame) -> None:

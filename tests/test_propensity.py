@@ -74,16 +74,20 @@ def test_aipw_by_hand(binary_frame: pd.DataFrame, verb: str, clip: float) -> Non
     )  # the mean over folds of unequal size
 
 
+@pytest.mark.parametrize("clip", [0.01, 0.3])
 @pytest.mark.parametrize("verb", ["ate", "att"])
-def test_three_arms_by_hand(arms_frame: pd.DataFrame, verb: str) -> None:
+def test_three_arms_by_hand(arms_frame: pd.DataFrame, verb: str, clip: float) -> None:
+    """A clipped propensity of one arm must not touch the weights of others."""
     arms = ["placebo", "high", "low"]
-    mu, p = nuisances(arms_frame, arms, "arm", 0.01)
+    mu, p = nuisances(arms_frame, arms, "arm", 1e-9)
+    held = np.clip(p, clip, 1 - clip)
+    assert ((p < clip).sum() > 100) == (clip == 0.3)
     y, arm = arms_frame["y"].to_numpy(), arms_frame["arm"].to_numpy()
     fit = riesz.estimate(
         "y ~ treat(arm, reference='placebo') + x1 + x2",
         arms_frame,
         riesz.ATE() if verb == "ate" else riesz.ATT(),
-        learner=LEARNER,
+        learner=riesz.Propensity(LEARNER.outcome, LEARNER.propensity, clip=clip),
         folds=FOLDS,
     )
     at = {name: (arm == name).astype(float) for name in arms}
@@ -91,10 +95,11 @@ def test_three_arms_by_hand(arms_frame: pd.DataFrame, verb: str) -> None:
     for j, name in ((1, "high"), (2, "low")):
         one = y - mu[:, j]
         if verb == "ate":
-            score = mu[:, j] - mu[:, 0] + at[name] / p[:, j] * one - at["placebo"] / p[:, 0] * zero
+            score = mu[:, j] - mu[:, 0] + at[name] / held[:, j] * one - at["placebo"] / held[:, 0] * zero
             psi = score.mean()
         else:
-            score = at[name] * (y - mu[:, 0]) - at["placebo"] * p[:, j] / p[:, 0] * zero
+            odds = p[:, j] / (1 - p[:, 0]) * (1 - held[:, 0]) / held[:, 0]  # p_j / p_0 unless p_0 is clipped
+            score = at[name] * (y - mu[:, 0]) - at["placebo"] * odds * zero
             psi = score.mean() / at[name].mean()
         np.testing.assert_allclose(fit.params[f"{verb.upper()}_{name}"], psi, rtol=1e-9)
 
@@ -306,7 +311,7 @@ def test_no_covariates(binary_frame: pd.DataFrame, continuous_frame: pd.DataFram
         ({"propensity": "logit"}, "Propensity\\(propensity='logit'\\): wanted a scikit-learn model"),
         ({"clip": 0.5}, "clip=0.5.*between 0 and 0.5"),
         ({"clip": "small"}, "clip='small'"),
-        ({"spread": "wide"}, "'constant' or 'modelled'"),
+        ({"spread": "wide"}, "'constant', 'modelled'"),
     ],
 )
 def test_settings_check_themselves(settings: dict[str, Any], words: str) -> None:

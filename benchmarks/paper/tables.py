@@ -72,16 +72,15 @@ def first(published: pd.DataFrame) -> str:
         line, name, own = lines.setdefault(row["row"], {"row": row["row"]}), row["scenario"].upper(), cells(row)
         count = own.get("data sets", str(ALL[row["scenario"]]))
         line |= {
-            f"{name} `--learner`": f"`{row['learner']}`",
-            "column": f"`{row['column']}`",
+            f"{name} `--learner`, column": f"`{row['learner']}`, `{row['column']}`",
             f"{name}, paper": number(row["mae"], row["std_error"]),
             f"{name}, ours": own["ours"] + ("" if count == str(ALL[row["scenario"]]) else f" ({count} only)"),
             f"{name}, apart": own.get("apart", ""),
             f"{name}, natural units": own.get("natural", ""),
         }
-    order = ["row", "column"]
+    order = ["row"]
     for name in ("IHDP", "BHP"):
-        order += [f"{name} `--learner`", f"{name}, paper", f"{name}, ours", f"{name}, apart"]
+        order += [f"{name} `--learner`, column", f"{name}, paper", f"{name}, ours", f"{name}, apart"]
     return markdown(pd.DataFrame(lines.values())[[*order, "BHP, natural units"]])
 
 

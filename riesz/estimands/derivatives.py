@@ -64,8 +64,8 @@ class IPE(Estimand):
     policy : str, callable or array_like
         The direction and size of each row's nudge, in [-1, 1].
     anchor : {"product", "ratio"}
-        ``"ratio"`` is the paper's beta = a / pi(x) where pi is not zero and 0 elsewhere, with h(beta) = P(pi != 0); it
-        is unbounded where pi is close to zero, which the default avoids.
+        ``"ratio"`` is the paper's beta = a / pi(x), with a less its mean, where pi is not zero and 0 elsewhere, with
+        h(beta) = P(pi != 0); it is unbounded where pi is close to zero, which the default avoids.
 
     References
     ----------
@@ -109,7 +109,7 @@ class IPE(Estimand):
         inverse = np.divide(1.0, pi, out=np.zeros_like(pi), where=pi != 0)
 
         def anchor(data: pd.DataFrame) -> Any:
-            return pi * centred(data) if self.anchor == "product" else inverse * treatment.values(data)
+            return (pi if self.anchor == "product" else inverse) * centred(data)
 
         rule = self.policy if isinstance(self.policy, str) else "pi(X)"
         return (

@@ -56,10 +56,10 @@ class ArmsFit(Fit):
     def predict(self, design: Design) -> Predictions:
         base, rows = design.base, np.arange(len(design.base.y))[design.rows]
         x = _covariates(base, rows)
-        p = np.clip(probabilities(self.propensity, x, len(self.outcomes)), self.clip, 1.0 - self.clip)
+        p = probabilities(self.propensity, x, len(self.outcomes))
         mu = np.stack([outcome.at(x) for outcome in self.outcomes])
         coefficients = self.coefficients if base is self.base else arm_coefficients(base)
-        rr = arm_representer(coefficients[..., rows], p)
+        rr = arm_representer(coefficients[..., rows], p, self.clip)
         return Predictions(at_arms(mu, base, rows), at_arms(rr, base, rows), scale_free=False)
 
     def details(self) -> Mapping[str, float]:

@@ -69,19 +69,29 @@ def _need_row_by_row(base: Base, coefficients: Array, who: str) -> None:
         )
 
 
-def arm_representer(coefficients: Array, p: Array) -> Array:
+def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
     """The representer at every arm.
+
+    If an arm's propensity is clipped, the others are taken to share what is left in proportion to theirs, for this arm's
+    representer alone: nothing else is touched, and with two arms it is as if clipped propensities had been given.
 
     Parameters
     ----------
     coefficients : ndarray, shape (K, arms, arms, n)
     p : ndarray, shape (n, arms)
+        Propensities, which sum to one.
+    clip : float
+        They are kept in [clip, 1 - clip].
 
     Returns
     -------
     ndarray, shape (K, arms, n)
     """
-    return np.asarray(np.einsum("cijn,ni->cjn", coefficients, p) / p.T)
+    held = np.clip(p, clip, 1.0 - clip)
+    others = 1.0 - np.eye(p.shape[1])
+    p = np.maximum(p, 1e-12)  # or nobody might be left to share
+    rest = np.einsum("cijn,ij,ni->cjn", coefficients, others, p)
+    return np.asarray(np.einsum("cjjn->cjn", coefficients) + rest * ((1.0 - held) / (p @ others * held)).T)
 
 
 def at_arms(values: Array, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation:

@@ -24,6 +24,7 @@ from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.linear import need_identification
+from riesz.learners.settings import check_number, check_settings
 from riesz.moment import Array, Evaluation, Points
 from riesz.predictions import Predictions, no_representer
 
@@ -79,11 +80,9 @@ class KernelEmbedding(Learner):
     learns_rr: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        number = isinstance(self.penalty, (int, float)) and np.isfinite(self.penalty) and self.penalty > 0
-        if self.penalty != "loo" and not number:
-            raise LearnerError(f"KernelEmbedding(penalty={self.penalty!r}): wanted a positive number or 'loo'.")
-        if not (isinstance(self.bandwidth, (int, float)) and np.isfinite(self.bandwidth) and self.bandwidth > 0):
-            raise LearnerError(f"KernelEmbedding(bandwidth={self.bandwidth!r}): wanted a positive number.")
+        check_number(self, "penalty", "a positive number or 'loo'", above=0.0, or_word="loo")
+        check_number(self, "bandwidth", "a positive number", above=0.0)
+        check_settings(self, {"standardise": (True, False)}, [], [])
 
     def check(self, design: Design, rows: int) -> None:
         need_covariates(design.base, "KernelEmbedding")

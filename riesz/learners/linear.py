@@ -36,6 +36,7 @@ from riesz.learners.ridge import (
     moments,
     unidentified,
 )
+from riesz.learners.settings import check_number, check_settings
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions
 
@@ -77,11 +78,9 @@ class Linear(Learner):
     rr: Literal["constrained", "riesz"] = "constrained"
 
     def __post_init__(self) -> None:
-        for name, value in (("penalty", self.penalty), ("rr_penalty", self.rr_penalty)):
-            if value != "loo" and not (isinstance(value, (int, float)) and np.isfinite(value) and value >= 0):
-                raise LearnerError(f"Linear({name}={value!r}): wanted a number, 0 or larger, or 'loo'.")
-        if self.rr not in ("constrained", "riesz"):
-            raise LearnerError(f"Linear(rr={self.rr!r}): wanted 'constrained' or 'riesz'.")
+        for name in ("penalty", "rr_penalty"):
+            check_number(self, name, "a number, 0 or larger, or 'loo'", at_least=0.0, or_word="loo")
+        check_settings(self, {"rr": ("constrained", "riesz")}, [], [])
 
     def check(self, design: Design, rows: int) -> None:
         columns = design.base.z.shape[1]

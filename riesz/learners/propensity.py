@@ -19,6 +19,7 @@ from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.derived import arm_coefficients, clipping, shift_pieces
 from riesz.learners.linear import need_identification
 from riesz.learners.scikit import default_classifier, default_regressor, is_classifier, need_scikit, takes_weights
+from riesz.learners.settings import check_number, check_settings
 from riesz.moment import Array
 
 
@@ -92,10 +93,8 @@ class Propensity(Learner):
                 raise LearnerError(
                     f"Propensity({name}={model!r}): wanted a scikit-learn model, such as LogisticRegression() (with parentheses)."
                 )
-        if not (isinstance(self.clip, (int, float)) and 0 < self.clip < 0.5):
-            raise LearnerError(f"Propensity(clip={self.clip!r}): wanted a number between 0 and 0.5, such as 0.01.")
-        if self.spread not in ("constant", "modelled"):
-            raise LearnerError(f"Propensity(spread={self.spread!r}): wanted 'constant' or 'modelled'.")
+        check_number(self, "clip", "a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
+        check_settings(self, {"spread": ("constant", "modelled")}, [], [])
 
     def check(self, design: Design, rows: int) -> None:
         need_scikit("riesz.Propensity")

@@ -201,7 +201,12 @@ class Feed:
         """The station of the observed row, for some rows of a base."""
         return self._stations[id(base)].observed[rows]
 
-    def batch(self, index: Tensor, filled: Tensor, scales: Scales) -> Batch:
+    def mean_weights(self, rows: Sequence[npt.NDArray[np.intp]]) -> Tensor:
+        """The mean weight of each of several sets of rows, shape (M, 1)."""
+        means = [self._weights[torch.as_tensor(own, device=self.device)].mean() for own in rows]
+        return torch.stack(means).unsqueeze(1)
+
+    def batch(self, index: Tensor, filled: Tensor, scales: Scales, mean_weights: Tensor | None = None) -> Batch:
         """Gather rows.
 
         Parameters
@@ -211,6 +216,9 @@ class Feed:
         filled : Tensor, shape (..., M, B)
             1 for a row, 0 for one that fills the batch up.
         scales : Scales
+        mean_weights : Tensor, shape (M, 1), optional
+            Mean weights of the rows that batches are drawn from: a batch then counts by the weights it has. By default a batch is
+            a sample of its own, and its weights sum to one.
         """
         treatment = self._treatment[index]
         covariates = self._covariates[index].unsqueeze(-2).expand(*index.shape, self.stations, -1)
@@ -229,6 +237,11 @@ class Feed:
             rows = torch.cat([rows, tangent.mul_(scales.slope).flatten(-3, -2)], dim=-2)
         shares, share_slopes = self._mix(self._raw[index], scales)
         weights, observed = self._weights[index] * filled, self._observed[index]
+        sums = (
+            weights.sum(dim=-1, keepdim=True)
+            if mean_weights is None
+            else filled.sum(dim=-1, keepdim=True) * mean_weights
+        )
         return Batch(
             rows=rows,
             shares=shares,
@@ -237,7 +250,7 @@ class Feed:
             observed_rows=self._observed_rows(index),
             observed_shares=(observed * shares).sum(dim=-2),
             y=(self._y[index] - scales.y_centre) * scales.y_factor,
-            weights=weights / weights.sum(dim=-1, keepdim=True),
+            weights=weights / sums,
             anchor=self._anchor[index] / scales.anchor,
             value_weights=self._value_weights[index],
             slope_weights=self._slope_weights[index],

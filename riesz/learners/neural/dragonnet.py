@@ -17,8 +17,8 @@ from riesz.learners.neural.covariates_only import check_arms
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_settings
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss, PropensityReading
+from riesz.learners.settings import check_number, check_settings
 from riesz.moment import Array
 
 
@@ -89,10 +89,9 @@ class DragonNet(ArmByArm):
         return replace(cls(**settings, propensity_weight=1.0, targeted_weight=1.0), **changes)
 
     def _check_own_settings(self) -> None:
-        numbers = ["propensity_weight", "targeted_weight", "squeeze"]
+        numbers = ["propensity_weight", "targeted_weight"]
         check_settings(self, {"srr": (True, False)}, ["head_width", "head_depth"], numbers)
-        if not 0 < self.squeeze < 0.5:
-            raise LearnerError(f"DragonNet(squeeze={self.squeeze!r}): wanted a number between 0 and 0.5, such as 0.01.")
+        check_number(self, "squeeze", "a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
         if self.propensity_weight == 0:
             raise LearnerError(
                 "DragonNet(propensity_weight=0): wanted a positive number; without its loss the propensity is not learned."

@@ -29,6 +29,7 @@ from riesz.learners.neural.objectives.outcome import Outcome
 from riesz.learners.neural.reading import Reading
 from riesz.learners.neural.representation import as_columns
 from riesz.learners.ridge import choose_outcome_penalty, make_basis
+from riesz.learners.settings import check_number
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions, no_representer
 
@@ -73,9 +74,7 @@ class NeuralEmbedding(ArmByArm):
     learns_rr: ClassVar[bool] = False
 
     def _check_own_settings(self) -> None:
-        number = isinstance(self.penalty, (int, float)) and np.isfinite(self.penalty) and self.penalty > 0
-        if self.penalty != "loo" and not number:
-            raise LearnerError(f"NeuralEmbedding(penalty={self.penalty!r}): wanted a positive number or 'loo'.")
+        check_number(self, "penalty", "a positive number or 'loo'", above=0.0, or_word="loo")
 
     def check(self, design: Design, rows: int) -> None:
         check_arms(design, rows, self.device, "NeuralEmbedding")

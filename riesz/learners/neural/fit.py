@@ -90,11 +90,12 @@ class NetworkFit:
         return Predictions(mu, rr, scale_free=True)
 
     def details(self) -> dict[str, float]:
-        """Epochs trained, the smallest validation loss and, where an objective squeezes, the share of rows where that mattered."""
+        """Epochs trained, the validation loss of the weights kept and, where an objective squeezes, how many rows that moved."""
         course = self.history()
-        best = course.iloc[course["valid_loss"].argmin()]
-        found = {"epochs": float(len(course)), "valid_loss": float(best["valid_loss"])}
-        return found | {"squeezed": float(best["squeezed"])} if "squeezed" in course else found
+        found = {"epochs": float(len(course)), "valid_loss": float(course["valid_loss"].iloc[self.trained.kept])}
+        return (
+            found | {"squeezed": float(course["squeezed"].iloc[self.trained.kept])} if "squeezed" in course else found
+        )
 
     def history(self) -> pd.DataFrame:
         """The course of training, one row an epoch."""

@@ -20,7 +20,6 @@ from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.network import Shape
 from riesz.learners.neural.networks import (
     Countdown,
-    check_settings,
     draw_members,
     find_device,
     fit_by_signature,
@@ -30,6 +29,7 @@ from riesz.learners.neural.objectives.base import Objective
 from riesz.learners.neural.scaling import Inputs, Scale, make_scale
 from riesz.learners.neural.schedule import USUAL_MOMENTUM, Keep, Schedule, Stage
 from riesz.learners.neural.training import Member
+from riesz.learners.settings import check_settings
 from riesz.moment import Array
 
 #: The stages of the paper's supplement, for its ATE and its ADE benchmark.

@@ -16,10 +16,11 @@ from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedNetwork
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_design, check_settings, outcome_heads
+from riesz.learners.neural.networks import check_design, outcome_heads
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
 from riesz.learners.neural.schedule import Keep, Stage
 from riesz.learners.neural.stations import make_stations
+from riesz.learners.settings import check_settings
 
 _FEW = 2000  # rows with which folds are drawn more than once
 

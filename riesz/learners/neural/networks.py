@@ -7,7 +7,7 @@ In: designs, seeds and settings. Out: trained members, in the order of the desig
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -143,28 +143,6 @@ def check_design(design: Design, rows: int, device: str, who: str) -> None:
 def outcome_heads(architecture: str, width: int, depth: int) -> tuple[int, int]:
     """Width and depth of the outcome heads: nothing between a fully connected body and its outputs."""
     return (width, depth) if architecture == "multihead" else (0, 0)
-
-
-def check_settings(
-    learner: object, choices: Mapping[str, Sequence[object]], whole: Sequence[str], numbers: Sequence[str]
-) -> None:
-    """Refuse settings that are none of the choices, no whole numbers from 1, or no numbers from 0."""
-    name = type(learner).__name__
-    for field in (*whole, *numbers):
-        if isinstance(got := getattr(learner, field), np.number):  # numpy's numbers could not be saved
-            object.__setattr__(learner, field, got.item())
-    for field, values in choices.items():
-        got = getattr(learner, field)
-        if got not in values:
-            raise LearnerError(f"{name}({field}={got!r}): wanted one of {', '.join(map(repr, values))}.")
-    for field in whole:
-        got = getattr(learner, field)
-        if not isinstance(got, int) or isinstance(got, bool) or got < 1:
-            raise LearnerError(f"{name}({field}={got!r}): wanted a whole number, 1 or larger.")
-    for field in numbers:
-        got = getattr(learner, field)
-        if isinstance(got, bool) or not isinstance(got, (int, float)) or not np.isfinite(got) or got < 0:
-            raise LearnerError(f"{name}({field}={got!r}): wanted a number, 0 or larger.")
 
 
 def find_device(name: str) -> torch.device:

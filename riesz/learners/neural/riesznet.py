@@ -12,9 +12,10 @@ from riesz.learners.neural.comparators import Comparator
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_design, check_settings, outcome_heads
+from riesz.learners.neural.networks import check_design, outcome_heads
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss, RieszReading
 from riesz.learners.neural.schedule import USUAL_MOMENTUM
+from riesz.learners.settings import check_settings
 
 
 @dataclass(frozen=True, kw_only=True)

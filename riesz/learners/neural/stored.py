@@ -36,6 +36,8 @@ class StoredNetwork:
     history : ndarray
     columns : tuple of str
         Of the history.
+    kept : int
+        The row of the history whose weights these are.
     shape : Shape
     scale : Scale
     expansions : Expansions
@@ -46,6 +48,7 @@ class StoredNetwork:
     rr: npt.NDArray[Any] | None
     history: Array
     columns: tuple[str, ...]
+    kept: int
     shape: Shape
     scale: Scale
     expansions: Expansions
@@ -55,6 +58,8 @@ class StoredNetwork:
         for weights in (self.mu, self.rr):
             if weights is not None and (weights.dtype != np.float32 or weights.shape != (self.shape.size,)):
                 raise ValueError("weights of the wrong size")
+        if not 0 <= self.kept < len(self.history):
+            raise ValueError("no such row in the history")
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ def _store(fit: NetworkFit) -> StoredNetwork:
         rr=None if same else fit.trained.rr.cpu().numpy(),
         history=fit.trained.history,
         columns=fit.trained.columns,
+        kept=fit.trained.kept,
         shape=fit.shape,
         scale=fit.scale,
         expansions=fit.feed.expansions[fit.origin],
@@ -105,5 +111,6 @@ def restore(stored: Sequence[StoredNetworks], base: Base) -> list[Fit]:
 
 def _restore(stored: StoredNetwork, feed: Feed) -> NetworkFit:
     mu = torch.from_numpy(stored.mu)
-    trained = Trained(mu, mu if stored.rr is None else torch.from_numpy(stored.rr), stored.history, stored.columns)
+    rr = mu if stored.rr is None else torch.from_numpy(stored.rr)
+    trained = Trained(mu, rr, stored.history, stored.columns, stored.kept)
     return NetworkFit(trained, stored.shape, stored.scale, feed, 0, stored.exact)

@@ -14,8 +14,8 @@ from riesz.learners.neural.covariates_only import check_arms
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_settings
 from riesz.learners.neural.objectives.outcome import Outcome, OutcomeReading
+from riesz.learners.settings import check_settings
 from riesz.moment import Array
 
 

@@ -67,6 +67,7 @@ class _Progress:
     best: dict[str, float] = field(default_factory=dict)
     lowest: dict[str, float] = field(default_factory=dict)
     kept: dict[str, Tensor] = field(default_factory=dict)
+    kept_at: int = 0
     since_best: int = 0
     since_halved: int = 0
     halvings: int = 0
@@ -85,12 +86,15 @@ class Trained:
     history : ndarray, shape (epochs, columns)
     columns : tuple of str
         What the columns of ``history`` are: :data:`COMMON`, and what the objective reports.
+    kept : int
+        The row of ``history`` whose weights these are; where mu and rr have weights of their own, that of the best loss.
     """
 
     mu: Tensor
     rr: Tensor
     history: npt.NDArray[np.float64]
     columns: tuple[str, ...]
+    kept: int
 
 
 COMMON = ("epoch", "stage", "loss", "valid_loss")
@@ -128,7 +132,9 @@ def train(
         for progress, weights in run.leave():
             mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
             columns = (*COMMON, *objective.reported)
-            finished[progress.number] = Trained(mu, rr, np.array(progress.history), columns)
+            history = np.array(progress.history)
+            kept = {"best": progress.kept_at, "last": len(history) - 1, "each": int(history[:, 3].argmin())}
+            finished[progress.number] = Trained(mu, rr, history, columns, kept[schedule.keep])
             watch.done()
         watch.tell(**facts)
     return [finished[number] for number in range(len(members))]
@@ -174,6 +180,7 @@ class _Run:
         shown = [progress.number for progress in self.active] * (2 if self.ghost else 1)
         owners = [self.members[number] for number in shown]
         self.scales = Scales([(member.scale, member.origin) for member in owners], self.feed)
+        self.mean_weights = self.feed.mean_weights([member.train for member in owners])
         self.validation = self._validation(shown)
         self._plan()
 
@@ -204,11 +211,12 @@ class _Run:
             index[at, : len(rows)], filled[at, : len(rows)] = rows, 1.0
         return self._gather(index, filled)
 
-    def _gather(self, index: npt.NDArray[np.int64], filled: npt.NDArray[np.float32]) -> Batch:
+    def _gather(
+        self, index: npt.NDArray[np.int64], filled: npt.NDArray[np.float32], mean_weights: Tensor | None = None
+    ) -> Batch:
         device = self.feed.device
-        return self.feed.batch(
-            torch.as_tensor(index, device=device), torch.as_tensor(filled, device=device), self.scales
-        )
+        rows, there = torch.as_tensor(index, device=device), torch.as_tensor(filled, device=device)
+        return self.feed.batch(rows, there, self.scales, mean_weights)
 
     def epoch(self) -> None:
         """Every active member sees its training rows once, then its validation rows."""
@@ -253,7 +261,8 @@ class _Run:
         cost = index[0].size * self.feed.stations * self.feed.inputs * (2 if self.feed.dual else 1)
         at_once = max(1, GATHERED // cost)
         for start in range(0, self.batches, at_once):
-            yield from self._gather(index[start : start + at_once], filled[start : start + at_once]).split()
+            part = slice(start, start + at_once)
+            yield from self._gather(index[part], filled[part], self.mean_weights).split()
 
     def _step(self) -> None:
         """One AdamW step for each member at the learning rate of its stage."""
@@ -302,6 +311,7 @@ class _Run:
                 progress.best[name], progress.since_best = value, 0
                 if self.schedule.keep != "last":
                     progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
+                    progress.kept_at = progress.epoch - 1
 
     def facts(self) -> dict[str, object]:
         """Where the slowest active member stands."""
