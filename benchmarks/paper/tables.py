@@ -98,6 +98,7 @@ def supplement(published: pd.DataFrame, table: int) -> str:
                 "`--learner`": f"`{row['learner']}`",
                 "paper": number(row["mae"], row["std_error"]),
                 "ours": own["ours"],
+                "apart": own.get("apart", ""),
                 "paper, median": f"{row['median']:.3f}",
                 "ours, median": own.get("median", ""),
                 "ours, natural units": own.get("natural", ""),

@@ -42,7 +42,8 @@ class DragonNet(ArmByArm):
         Weight of the targeted term.
     squeeze : float
         Propensities p are moved away from 0 and 1, to (p + squeeze) / (1 + 2 squeeze), in their log-loss and in rr, as in the
-        authors' code.
+        paper's code. DragonNet's authors squeeze less in the log-loss (0.001) and not at all in their estimators, which leave
+        out rows with extreme propensities instead.
     srr : bool
         Whether the mu that is reported is mu + epsilon rr, or mu as it is. Training is the same.
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, validation, device, stack
