@@ -52,9 +52,9 @@ class NeuralEmbedding(ArmByArm):
     Notes
     -----
     The authors train features through the closed form of the last layer, on all rows at once; here the last layer is trained
-    along with them, batch by batch, and then replaced by the closed form on all training rows. By default one network a training set, with two layers of
-    128 units; a learning rate of 0.001 for at most 300 epochs, until 30 have brought no better validation loss. Nothing was
-    tuned.
+    along with them, batch by batch, and then replaced by the closed form on all training rows. By default one network a training
+    set, with two layers of 128 units; a learning rate of 0.001 for at most 300 epochs, until 30 have brought no better validation
+    loss. Nothing was tuned.
 
     References
     ----------
