@@ -113,6 +113,7 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
         replace(SMALL, constraint="multiplier"),
         replace(SMALL, inputs="splines", keep="each", stages=(riesz.Stage(1e-2, 40, 3),)),
         replace(SMALL, companion="splines", networks=3),
+        replace(SMALL, redraw=True, keep="last", stages=(riesz.Stage(1e-2, 9, 1), riesz.Stage(1e-3, 9, 2))),
     ],
 )
 def test_stacked_equals_alone(learner: riesz.MADNet) -> None:
@@ -241,6 +242,28 @@ def test_history_is_tidy(binary_frame: pd.DataFrame) -> None:
     first, last = history[history["epoch"] == 1], history[history["epoch"] == 7]
     assert last["loss"].mean() < first["loss"].mean()
     assert riesz.ate("y ~ treat(a)", binary_frame).history.drop(columns="member").empty
+
+
+@pytest.mark.parametrize("cluster", [None, "village"])
+def test_a_later_stage_may_draw_validation_rows_anew(binary_frame: pd.DataFrame, cluster: str | None) -> None:
+    table = binary_frame.assign(village=np.arange(400) // 7)
+    stages = (riesz.Stage(1e-2, 4, 4), riesz.Stage(1e-9, 2, 2))  # the second stage hardly moves
+    same, anew = (
+        riesz.ate(
+            "y ~ treat(a) + x1",
+            table,
+            learner=replace(SMALL, redraw=redraw, keep="last", stages=stages),
+            folds=1,
+            cluster=cluster,
+        )
+        for redraw in (False, True)
+    )
+    np.testing.assert_array_equal(same.history["valid_loss"][:4], anew.history["valid_loss"][:4])
+    np.testing.assert_allclose(same.history["valid_loss"].iloc[4], same.history["valid_loss"].iloc[3], rtol=1e-4)
+    assert abs(anew.history["valid_loss"].iloc[4] / anew.history["valid_loss"].iloc[3] - 1) > 1e-3
+    np.testing.assert_allclose(same.fittedvalues, anew.fittedvalues, rtol=1e-3, atol=1e-3)
+    with pytest.raises(riesz.LearnerError, match="companion=None"):
+        replace(SMALL, redraw=True, companion="splines")
 
 
 def test_patience_stops_a_member_and_the_best_weights_return(binary_frame: pd.DataFrame) -> None:
@@ -375,10 +398,12 @@ def test_clusters_are_not_cut_by_validation() -> None:
     design = fit.model.blueprint.design
     feed = Feed([design.base], torch.device("cpu"), [make_expansions(design.base, expand=False)])
     scale = make_scale(design, feed.inputs_of(design.base, np.arange(300)), "standard")
-    (member,) = draw_members(design, 0, feed, scale, networks=1, validation=0.2)
-    groups = design.base.groups
-    assert not set(groups[member.train]) & set(groups[member.valid])
-    assert len(member.train) + len(member.valid) == 300
+    (member,) = draw_members(design, 0, feed, scale, networks=1, validation=0.2, draws=2)
+    groups, (first, second) = design.base.groups, member.parts
+    for train, valid in member.parts:
+        assert not set(groups[train]) & set(groups[valid])
+        assert len(train) + len(valid) == 300
+    assert set(first[1]) != set(second[1])
 
 
 def test_presets() -> None:

@@ -46,7 +46,8 @@ class DragonNet(ArmByArm):
         out rows with extreme propensities instead.
     srr : bool
         Whether the mu that is reported is mu + epsilon rr, or mu as it is. Training is the same.
-    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, validation, device, stack
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
+    validation, redraw, device, stack
         As for :class:`~riesz.RieszNet`.
 
     Notes

@@ -63,7 +63,7 @@ class TrainedNetwork:
     ----------
     fit : NetworkFit
     held_out : ndarray of int
-        The rows of its base that it kept back to decide when to stop.
+        The rows of its base that it kept back to decide when to stop, in the last stage.
     """
 
     fit: NetworkFit
@@ -76,7 +76,8 @@ class NetworkLearner(Learner):
 
     Parameters
     ----------
-    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, inputs, networks, validation, device, stack
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, inputs, networks
+    validation, redraw, device, stack
         As :class:`~riesz.MADNet` documents them.
     keep : str
         Weights kept after training: one of ``keeps``.
@@ -96,11 +97,12 @@ class NetworkLearner(Learner):
     inputs: Inputs = "standard"
     networks: int = 1
     validation: float = 0.2
+    redraw: bool = False
     device: str = "auto"
     stack: int | None = None
 
     def __post_init__(self) -> None:
-        choices = {"keep": self.keeps, "inputs": ("standard", "splines", "paper")}
+        choices = {"keep": self.keeps, "inputs": ("standard", "splines", "paper"), "redraw": (True, False)}
         whole = ["width", "depth", "batch_size", "networks", *(["stack"] if self.stack is not None else [])]
         numbers = [
             "weight_decay",
@@ -163,7 +165,8 @@ class NetworkLearner(Learner):
             own = replace(design, base=seen[id(design.base)][0])
             rows = np.arange(len(own.base.y))[own.rows]
             scale = self._scale(own, feed.inputs_of(own.base, rows))
-            members += draw_members(own, seed, feed, scale, self.networks, self.validation)
+            draws = len(self.stages) if self.redraw else 1
+            members += draw_members(own, seed, feed, scale, self.networks, self.validation, draws)
             offsets += [feed.offsets[id(own.base)]] * self.networks
         schedule = Schedule(
             self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
@@ -175,7 +178,7 @@ class NetworkLearner(Learner):
         nets = [
             TrainedNetwork(
                 NetworkFit(one, shape, member.scale, feed, member.origin, None),
-                member.valid - offset,
+                member.parts[-1][1] - offset,
             )
             for one, member, offset in zip(trained, members, offsets, strict=True)
         ]

@@ -82,6 +82,9 @@ class MADNet(NetworkLearner):
     validation : float
         Share of a training set that decides when to stop: one over a whole number, so 0.3 is a third. Clusters stay whole, unless
         there are too few for every arm to be on both sides.
+    redraw : bool
+        Whether each stage draws these rows anew, without a companion. Those of a later stage have then mostly been learned from
+        before, and it ends sooner. The paper's code does so.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
     stack : int, optional
@@ -178,6 +181,10 @@ class MADNet(NetworkLearner):
         numbers = ("penalty", "growth", "rho", "damping", "ascent")
         whole = ("head_width", "head_depth", *(() if self.repeats is None else ("repeats",)))
         check_settings(self, choices, whole, numbers)
+        if self.redraw and self.companion is not None:
+            raise LearnerError(
+                "MADNet(redraw=True): the blend with a companion needs rows that no stage has learned from. Use companion=None."
+            )
 
     def usual_repeats(self, units: int) -> int:
         return self.repeats or (3 if units <= _FEW else 1)

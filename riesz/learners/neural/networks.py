@@ -71,20 +71,21 @@ def draw_members(
     scale: Scale,
     networks: int,
     validation: float,
+    draws: int,
 ) -> list[Member]:
-    """Networks to train, each with rows to learn from and rows that decide when to stop."""
+    """Networks to train, each with rows to learn from and rows that decide when to stop, drawn once or for several stages."""
     state = [int(one) for one in np.random.SeedSequence(seed).generate_state(1 + 2 * networks)]
     base = design.base
     rows = np.arange(len(base.y))[design.rows]
     strata = None if base.strata is None else base.strata[rows]
     groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
     parts = min(max(2, round(1 / validation)), len(rows))
-    labels = _draw_parts(len(rows), parts, strata, groups, np.random.default_rng(state[0]))
+    rng = np.random.default_rng(state[0])
+    drawn = [_draw_parts(len(rows), parts, strata, groups, rng) for _ in range(draws)]
     rows = rows + feed.offsets[id(base)]
     return [
         Member(
-            rows[labels != k % parts],
-            rows[labels == k % parts],
+            tuple((rows[labels != k % parts], rows[labels == k % parts]) for labels in drawn),
             scale,
             feed.origins[id(base)],
             (state[1 + 2 * k], state[2 + 2 * k]),

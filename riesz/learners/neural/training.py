@@ -34,8 +34,8 @@ class Member:
 
     Attributes
     ----------
-    train, valid : ndarray of int
-        Row numbers in the feed.
+    parts : tuple of (ndarray of int, ndarray of int)
+        Row numbers in the feed to learn from and to decide when to stop: for each stage, or one pair for all.
     scale : Scale
     origin : int
         Its base's place in the feed.
@@ -43,16 +43,20 @@ class Member:
         For the starting values and for the shuffles.
     """
 
-    train: npt.NDArray[np.intp]
-    valid: npt.NDArray[np.intp]
+    parts: tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]], ...]
     scale: Scale
     origin: int
     seeds: tuple[int, int]
 
     def layout(self, batch_size: int) -> tuple[int, int, int]:
         """Batches an epoch, rows a batch, validation rows when filled up: members that share these can share a stack."""
-        batches = -(-len(self.train) // batch_size)
-        return batches, -(-len(self.train) // batches), -(-min(len(self.valid), MOST_VALIDATION_ROWS) // 32) * 32
+        most_train, most_valid = (max(len(part[kind]) for part in self.parts) for kind in (0, 1))
+        batches = -(-most_train // batch_size)
+        return batches, -(-most_train // batches), -(-min(most_valid, MOST_VALIDATION_ROWS) // 32) * 32
+
+    def rows(self, stage: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Rows to learn from and to decide when to stop, in a stage."""
+        return self.parts[min(stage, len(self.parts) - 1)]
 
 
 @dataclass
@@ -177,11 +181,9 @@ class _Run:
         self.first, self.second, self.multipliers = first, second, multipliers
         if not self.active:
             return
-        shown = [progress.number for progress in self.active] * (2 if self.ghost else 1)
-        owners = [self.members[number] for number in shown]
+        owners = [self.members[progress.number] for progress in self.active] * (2 if self.ghost else 1)
         self.scales = Scales([(member.scale, member.origin) for member in owners], self.feed)
-        self.mean_weights = self.feed.mean_weights([member.train for member in owners])
-        self.validation = self._validation(shown)
+        self._look()
         self._plan()
 
     def _plan(self) -> None:
@@ -202,14 +204,17 @@ class _Run:
                 )
                 self.plan.append(((rate, decay, momentum), tensors, list(steps.unbind()), steps))
 
-    def _validation(self, shown: Sequence[int]) -> Batch:
+    def _look(self) -> None:
+        """Gather what depends on the rows that members learn from, and on those that decide when they stop."""
+        shown = self.active * (2 if self.ghost else 1)
+        parts = [self.members[progress.number].rows(progress.stage) for progress in shown]
         index = np.zeros((len(shown), self.valid_size), dtype=np.int64)
         filled = np.zeros((len(shown), self.valid_size), dtype=np.float32)
-        for at, number in enumerate(shown):
-            rows = self.members[number].valid
+        for at, (_, rows) in enumerate(parts):
             rows = rows[:: -(-len(rows) // MOST_VALIDATION_ROWS)]
             index[at, : len(rows)], filled[at, : len(rows)] = rows, 1.0
-        return self._gather(index, filled)
+        self.validation = self._gather(index, filled)
+        self.mean_weights = self.feed.mean_weights([train for train, _ in parts])
 
     def _gather(
         self, index: npt.NDArray[np.int64], filled: npt.NDArray[np.float32], mean_weights: Tensor | None = None
@@ -252,7 +257,7 @@ class _Run:
         index = np.zeros((self.batches, len(self.active), self.size), dtype=np.int64)
         filled = np.zeros(index.shape, dtype=np.float32)
         for at, progress in enumerate(self.active):
-            rows = progress.shuffle.permutation(self.members[progress.number].train)
+            rows = progress.shuffle.permutation(self.members[progress.number].rows(progress.stage)[0])
             # deal the rows out, so that no batch is empty
             place = (np.arange(len(rows)) % self.batches, at, np.arange(len(rows)) // self.batches)
             index[place], filled[place] = rows, 1.0
@@ -324,7 +329,7 @@ class _Run:
         for at, progress in enumerate(self.active):
             stage = self.schedule.stages[progress.stage]
             member = self.members[progress.number]
-            patience = stage.waits(len(member.train) + len(member.valid))
+            patience = stage.waits(sum(map(len, member.rows(progress.stage))))
             if progress.since_best <= patience and progress.epoch_in_stage < stage.epochs:
                 stay.append(at)
                 if stage.plateau is not None and progress.since_halved > stage.plateau:
@@ -335,7 +340,7 @@ class _Run:
             if progress.stage + 1 < len(self.schedule.stages):
                 progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
                 progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
-                if self.schedule.keep == "last":
+                if self.schedule.keep == "last" or len(member.parts) > 1:  # losses of other rows tell nothing
                     progress.best.clear()
                     progress.lowest.clear()
                 self.first[at], self.second[at] = 0.0, 0.0
@@ -348,5 +353,7 @@ class _Run:
             pick = torch.as_tensor(stay, dtype=torch.long, device=self.feed.device)
             self._arrange(self.stack.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
         elif moved:
+            if any(len(self.members[progress.number].parts) > 1 for progress in self.active):
+                self._look()
             self._plan()
         return gone
