@@ -128,6 +128,11 @@ def test_stacked_equals_alone(learner: riesz.MADNet) -> None:
     np.testing.assert_array_equal(small[3].influence, together[3].influence)
 
 
+def test_seeds_are_as_many_as_tables(binary_frame: pd.DataFrame) -> None:
+    with pytest.raises(riesz.LearnerError, match="seeds has 1 numbers for 2 tables; wanted one for each"):
+        riesz.estimate_many("y ~ treat(a) + x1", [binary_frame] * 2, riesz.ATE(), seeds=[3])
+
+
 def test_seeds_determine_everything_and_nothing_global_changes(binary_frame: pd.DataFrame) -> None:
     before = (torch.initial_seed(), torch.get_num_threads(), torch.get_default_dtype(), torch.random.get_rng_state())
     one, two, other = (

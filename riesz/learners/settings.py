@@ -16,7 +16,7 @@ def check_settings(
     """Refuse settings that are none of the choices, no whole numbers from 1, or no numbers from 0."""
     name = type(learner).__name__
     for field in (*choices, *whole, *numbers):
-        _plain(learner, field)
+        plain(learner, field)
     for field, values in choices.items():
         got = getattr(learner, field)
         if got not in values:
@@ -40,7 +40,7 @@ def check_number(
     or_word: str | None = None,
 ) -> None:
     """Refuse a setting that is no number between these bounds, nor a word that may stand for one."""
-    got = _plain(learner, field)
+    got = plain(learner, field)
     if or_word is not None and isinstance(got, str) and got == or_word:
         return
     number = isinstance(got, (int, float)) and not isinstance(got, bool)
@@ -48,7 +48,7 @@ def check_number(
         raise LearnerError(f"{type(learner).__name__}({field}={got!r}): wanted {wanted}.")
 
 
-def _plain(learner: object, field: str) -> Any:
+def plain(learner: object, field: str) -> Any:
     """A setting, with numpy's numbers made Python's: they could not be saved."""
     got = getattr(learner, field)
     if isinstance(got, (np.number, np.bool_)):

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from riesz.errors import LearnerError
+from riesz.learners.settings import plain
 
 USUAL_MOMENTUM = 0.9
 Keep = Literal["best", "each", "last"]
@@ -46,8 +47,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "epochs", "patience", "plateau", "min_delta"):
-            if isinstance(got := getattr(self, name), np.number):  # numpy's numbers could not be saved
-                object.__setattr__(self, name, got.item())
+            plain(self, name)
         rate: object = self.learning_rate
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < np.inf:
             raise LearnerError(f"{self}: wanted a positive learning rate.")

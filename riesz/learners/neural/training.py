@@ -137,7 +137,8 @@ def train(
             mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
             columns = (*COMMON, *objective.reported)
             history = np.array(progress.history)
-            kept = {"best": progress.kept_at, "last": len(history) - 1, "each": int(history[:, 3].argmin())}
+            losses = history[:, columns.index("valid_loss")]
+            kept = {"best": progress.kept_at, "last": len(history) - 1, "each": int(losses.argmin())}
             finished[progress.number] = Trained(mu, rr, history, columns, kept[schedule.keep])
             watch.done()
         watch.tell(**facts)
