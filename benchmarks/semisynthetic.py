@@ -61,6 +61,7 @@ def learners() -> dict[str, object]:
         "riesznet-original": riesz.RieszNet.original(),
         "riesznet-paper": riesz.RieszNet.paper(),
         "riesznet-paper-fc": riesz.RieszNet.paper(**connected),
+        "riesznet-paper-fc-same-rows": riesz.RieszNet.paper(redraw=False, **connected),
         "riesznet-paper-ade": riesz.RieszNet.paper("ade"),
         "riesznet-paper-ade-fc": riesz.RieszNet.paper("ade", **connected),
         "dragonnet": riesz.DragonNet(),

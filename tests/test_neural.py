@@ -417,7 +417,9 @@ def test_presets() -> None:
     assert [(s.learning_rate, s.epochs, s.patience) for s in ate.stages] == [(1e-4, 100, 2), (1e-5, 600, 40)]
     assert [(s.learning_rate, s.epochs, s.patience) for s in ade.stages] == [(1e-3, 100, 2), (1e-4, 300, 20)]
     assert (ate.batch_size, ate.weight_decay, ate.bias_learning_rate, ate.keep) == (64, 1e-3, 0.9, "last")
-    assert (ate.momentum, ate.inputs, ate.networks, ate.companion) == (1e-3, "paper", 1, None)
+    assert (ate.momentum, ate.inputs, ate.networks, ate.companion, ate.redraw) == (1e-3, "paper", 1, None, True)
+    assert all(learner.paper().redraw for learner in (riesz.RieszNet, riesz.DragonNet, riesz.TARNet))
+    assert not riesz.RieszNet.original().redraw
     with pytest.raises(riesz.LearnerError, match="wanted 'ate' or 'ade'"):
         riesz.MADNet.paper("att")
 

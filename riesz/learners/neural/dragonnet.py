@@ -79,7 +79,7 @@ class DragonNet(ArmByArm):
 
     @classmethod
     def paper(cls, **changes: Any) -> DragonNet:
-        """As the paper's supplement trains DragonNet for its ATE benchmark; keywords change single settings.
+        """As the paper trains DragonNet for its ATE benchmark; keywords change single settings.
 
         Examples
         --------

@@ -38,7 +38,7 @@ PAPER_STAGES = {
     "ade": (Stage(1e-3, 100, 2), Stage(1e-4, 300, 20)),
 }
 
-#: Its other settings that MADNet and the comparators share: sizes, units, optimiser. Not the larger learning rate of the
+#: Its other settings that MADNet and the comparators share: sizes, units, optimiser, rows. Not the larger learning rate of the
 #: treatment's main effect, which is MADNet's alone.
 PAPER_SETTINGS = {
     "width": 200,
@@ -52,6 +52,7 @@ PAPER_SETTINGS = {
     "inputs": "paper",
     "networks": 1,
     "validation": 0.2,
+    "redraw": True,
 }
 
 

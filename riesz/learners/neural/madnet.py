@@ -157,8 +157,8 @@ class MADNet(NetworkLearner):
 
         They are those of its supplement, read with the authors' published code where the two differ: the outcome is centred as
         well as scaled, the larger learning rate belongs to the treatment's main effect (a term psi a of mu), each stage counts its
-        patience anew, and Adam has hardly any momentum (the code hands 0.001 over as momentum where the supplement has a weight
-        decay of 0.001, which changes next to nothing).
+        patience anew and draws validation rows anew (``redraw=True``), and Adam has hardly any momentum (the code hands 0.001 over
+        as momentum where the supplement has a weight decay of 0.001, which changes next to nothing).
 
         Examples
         --------
@@ -183,7 +183,8 @@ class MADNet(NetworkLearner):
         check_settings(self, choices, whole, numbers)
         if self.redraw and self.companion is not None:
             raise LearnerError(
-                "MADNet(redraw=True): the blend with a companion needs rows that no stage has learned from. Use companion=None."
+                "MADNet(redraw=True): the blend with a companion needs rows that no stage has learned from. Use companion=None or "
+                "redraw=False."
             )
 
     def usual_repeats(self, units: int) -> int:

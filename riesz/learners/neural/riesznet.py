@@ -78,7 +78,7 @@ class RieszNet(Comparator):
 
     @classmethod
     def paper(cls, benchmark: Literal["ate", "ade"] = "ate", **changes: Any) -> RieszNet:
-        """As the paper's supplement trains RieszNet for its ATE or its ADE benchmark; further keywords change single settings.
+        """As the paper trains RieszNet for its ATE or its ADE benchmark; further keywords change single settings.
 
         Examples
         --------
@@ -96,7 +96,8 @@ class RieszNet(Comparator):
         """As RieszNet's authors train it on IHDP, by their notebook; keywords change single settings.
 
         The paper's settings in size and stages, but the learning rate is halved when the validation loss stalls, the best weights
-        are kept, and Adam has its usual momentum. Their weight decay is an L2 term in Adam's gradient, ours is decoupled from it.
+        are kept, validation rows stay the same, and Adam has its usual momentum. Their weight decay is an L2 term in Adam's
+        gradient, ours is decoupled from it.
 
         Examples
         --------
@@ -105,7 +106,7 @@ class RieszNet(Comparator):
         5
         """
         stages = tuple(replace(stage, plateau=5, min_delta=1e-4) for stage in PAPER_STAGES["ate"])
-        return replace(cls.paper(stages=stages, momentum=USUAL_MOMENTUM, keep="best"), **changes)
+        return replace(cls.paper(stages=stages, momentum=USUAL_MOMENTUM, keep="best", redraw=False), **changes)
 
     def _check_own_settings(self) -> None:
         choices = {"architecture": ("multihead", "fully_connected"), "srr": (True, False)}

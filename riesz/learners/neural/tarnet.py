@@ -60,7 +60,7 @@ class TARNet(ArmByArm):
 
     @classmethod
     def paper(cls, **changes: Any) -> TARNet:
-        """The settings that the paper's supplement gives for its ATE benchmark; keywords change single ones.
+        """The paper's settings for its ATE benchmark; keywords change single ones.
 
         Examples
         --------
