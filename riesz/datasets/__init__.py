@@ -1,7 +1,8 @@
-"""Data to try things on: simulations that carry their truth, and one real experiment.
+"""Data to try things on: simulations that carry their truth, and two real data sets.
 
 ``get(name)`` gives a :class:`Simulation`: samples to draw, the true mu, the population value of any estimand and the
-true Riesz representer. ``load_rand()`` reads the RAND health insurance experiment. Nothing here is fitted or downloaded.
+true Riesz representer. ``load_birthweight()`` reads Cattaneo's birth-weight data and ``load_rand()``
+the RAND health insurance experiment. Nothing here is fitted or downloaded.
 
 Examples
 --------
@@ -14,6 +15,7 @@ Examples
 from riesz.datasets.arms import ARMS
 from riesz.datasets.binary import BINARY, WEAK_OVERLAP
 from riesz.datasets.binary_outcome import BINARY_OUTCOME
+from riesz.datasets.birthweight import load_birthweight
 from riesz.datasets.clustered import CLUSTERED
 from riesz.datasets.continuous import CONTINUOUS
 from riesz.datasets.gasoline import GASOLINE
@@ -53,4 +55,4 @@ def get(name: str) -> Simulation:
     return SIMULATIONS[name]
 
 
-__all__ = ["SIMULATIONS", "Draw", "Simulation", "get", "load_rand"]
+__all__ = ["SIMULATIONS", "Draw", "Simulation", "get", "load_birthweight", "load_rand"]
