@@ -46,5 +46,5 @@ def test_doses_against_none_are_statas(births: pd.DataFrame) -> None:
 
 def test_a_distribution_without_the_file_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(birthweight, "_PACKAGE", "statsmodels.treatment.nowhere")
-    with pytest.raises(riesz.DataError, match="Install statsmodels 0.14 or later from PyPI"):
+    with pytest.raises(riesz.DataError, match=r"Install statsmodels 0\.14 or later from PyPI"):
         riesz.datasets.load_birthweight()
