@@ -1,7 +1,8 @@
 """Data to try things on: simulations that carry their truth, and two real data sets.
 
 ``get(name)`` gives a :class:`Simulation`: samples to draw, the true mu, the population value of any estimand and the
-true Riesz representer. ``load_birthweight()`` reads Cattaneo's birth-weight data and ``load_rand()``
+true Riesz representer. ``random_world(seed, kind)`` draws a data-generating process from a seed, with its truth and an oracle.
+``load_birthweight()`` reads Cattaneo's birth-weight data and ``load_rand()``
 the RAND health insurance experiment. Nothing here is fitted or downloaded.
 
 Examples
@@ -21,6 +22,7 @@ from riesz.datasets.continuous import CONTINUOUS
 from riesz.datasets.gasoline import GASOLINE
 from riesz.datasets.rand import load_rand
 from riesz.datasets.simulation import Draw, Simulation
+from riesz.datasets.worlds import World, random_world
 from riesz.errors import DataError, listing, nearest
 
 #: Name to simulation; recovery tests loop over it.
@@ -55,4 +57,4 @@ def get(name: str) -> Simulation:
     return SIMULATIONS[name]
 
 
-__all__ = ["SIMULATIONS", "Draw", "Simulation", "get", "load_birthweight", "load_rand"]
+__all__ = ["SIMULATIONS", "Draw", "Simulation", "World", "get", "load_birthweight", "load_rand", "random_world"]

@@ -1,0 +1,335 @@
+r"""Random worlds: data-generating processes drawn from a seed, each with its truth and an oracle.
+
+In the manner of the ACIC competitions a seed picks the number of rows and covariates, the shapes of the propensity and of mu,
+how much they share, overlap, noise, how effects vary and how the outcome is distributed. With index functions g (treatment), b
+(baseline) and t (effect) of mean zero and standard deviation one (``terms.py``):
+
+- ``"binary"``: :math:`\mathrm{logit} P(A=1|x) = c + s\, g(x)`; :math:`\mu(a, x) = b(x) + a\,\{\tau + h\, t(x)\}`;
+- ``"arms"``: three arms, :math:`\mathrm{softmax}(0, c_1 + s\,g_1(x), c_2 + s\,g_2(x))`, and an effect for each;
+- ``"continuous"``: :math:`A|x \sim N(s\, g(x), 1)`, :math:`\mu(a, x) = b(x) + a\,\{\tau + h\, t(x)\} + k\,\sin a`,
+
+each mapped through the outcome's link: the mean itself (normal or t3 noise), a logit (binary) or a logarithm (counts). A third
+of the worlds has s of 1.5 to 2, a third 1 to 1.5, a third 0.3 to 1. The truth is the population's: the mean of m(mu) over a million
+rows, whose own error is a few thousandths of the standard deviation of m(mu).
+
+The worlds are frozen: the same seed gives the same world in every version, which a test holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, softmax
+
+from riesz.datasets.mixed import Mixed, draw_mixed
+from riesz.datasets.terms import Index, Scores, draw_terms, make_index
+from riesz.errors import DataError, nearest
+from riesz.estimands import ADE, ATE, Estimand
+from riesz.estimands.linear_form import Array
+
+Kind = Literal["binary", "arms", "continuous"]
+KINDS: tuple[Kind, ...] = ("binary", "arms", "continuous")
+ARMS = ("none", "low", "high")
+
+_POPULATION, _CHUNKS = 2**16, 16  # rows of the truth, in so many chunks
+_STYLES = {
+    "linear": ("linear",),
+    "bent": ("linear", "bent"),
+    "stepped": ("linear", "stepped"),
+    "interacting": ("linear", "bent", "interacting"),
+    "mixed": ("linear", "bent", "stepped", "interacting", "three-way"),
+}
+_OVERLAP = {"good": (0.3, 1.0), "fair": (1.0, 1.5), "weak": (1.5, 2.0)}
+_OUTCOMES = {"normal": 0.5, "heavy-tailed": 0.15, "binary": 0.2, "count": 0.15}
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What is estimated when mu and the Riesz representer are known.
+
+    Attributes
+    ----------
+    estimate, std_error : ndarray, shape (K,)
+    """
+
+    estimate: Array
+    std_error: Array
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A random data-generating process; made by :func:`random_world`.
+
+    Attributes
+    ----------
+    seed : int
+    kind : {"binary", "arms", "continuous"}
+    n : int
+        Rows of a draw.
+    factors : mapping of str to str
+        What the seed picked, for tables: rows, covariates, style, overlap, effect, outcome, noise, confounding.
+    covariates : tuple of Mixed
+    assignment : tuple of Index
+        g; one, or one for each arm but the first.
+    strength : float
+        s.
+    levels : tuple of float
+        c for each index of the assignment.
+    baseline : Index
+        b.
+    effects : tuple of (float, float, Index)
+        tau, h and t for each contrast.
+    curve : float
+        k, for a continuous treatment.
+    outcome : str
+    noise : float
+        Standard deviation of the noise, in units of mu's own.
+    """
+
+    seed: int
+    kind: Kind
+    n: int
+    factors: Mapping[str, str]
+    covariates: tuple[Mixed, ...]
+    assignment: tuple[Index, ...]
+    strength: float
+    levels: tuple[float, ...]
+    baseline: Index
+    effects: tuple[tuple[float, float, Index], ...]
+    curve: float
+    outcome: str
+    noise: float
+
+    @property
+    def formula(self) -> str:
+        """The treatment and every covariate, and nothing about the shape of mu."""
+        return "y ~ treat(a, reference='none') + ." if self.kind == "arms" else "y ~ treat(a) + ."
+
+    @property
+    def estimand(self) -> Estimand:
+        """The average treatment effect, or the average derivative of a continuous treatment."""
+        return ADE() if self.kind == "continuous" else ATE()
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What else to pass to :func:`riesz.estimate`: the family of a binary outcome."""
+        return {"family": "binomial"} if self.outcome == "binary" else {}
+
+    def draw(self, draw: int = 0) -> pd.DataFrame:
+        """A sample of ``n`` rows; each number gives another one.
+
+        Examples
+        --------
+        >>> from riesz import datasets
+        >>> world = datasets.random_world(3, "binary")
+        >>> world.draw().shape[0] == world.n
+        True
+        """
+        rng = np.random.default_rng([self.seed, KINDS.index(self.kind), 1, draw])
+        x = self._covariates(self.n, rng, self.covariates)
+        scores = self._scores(x)
+        a, _ = self._treatments(scores, rng)
+        index = self._index(a, scores)
+        label = np.asarray(ARMS)[a.astype(int)] if self.kind == "arms" else a
+        return pd.DataFrame({"y": self._outcomes(index, rng), "a": label, **x})
+
+    @cached_property
+    def truth(self) -> Array:
+        """The population value of the estimand, one number for each contrast."""
+        total = np.zeros(len(self.effects))
+        for chunk in range(_CHUNKS):
+            rng = np.random.default_rng([self.seed, KINDS.index(self.kind), 2, chunk])
+            scores = self._scores(self._covariates(_POPULATION, rng, self._active))
+            a, _ = self._treatments(scores, rng)
+            total += self._moment(a, scores).mean(axis=1)
+        return total / _CHUNKS
+
+    def oracle(self, data: pd.DataFrame) -> Oracle:
+        """The one-step estimate from the true mu and the true Riesz representer, with its standard error.
+
+        Examples
+        --------
+        >>> from riesz import datasets
+        >>> world = datasets.random_world(3, "binary")
+        >>> oracle = world.oracle(world.draw())
+        >>> bool(abs(oracle.estimate - world.truth) < 4 * oracle.std_error)
+        True
+        """
+        scores = self._scores(data)
+        a = self._numbers(data["a"])
+        rr = self._representer(a, scores)
+        score = self._moment(a, scores) + rr * (data["y"].to_numpy(dtype=float) - self.mean(self._index(a, scores)))
+        return Oracle(score.mean(axis=1), score.std(axis=1, ddof=1) / np.sqrt(len(data)))
+
+    def mean(self, index: Array) -> Array:
+        """Mu from its index: through the outcome's link."""
+        if self.outcome == "binary":
+            return np.asarray(expit(index))
+        return np.exp(0.4 * index) if self.outcome == "count" else index
+
+    # below: how it is put together
+
+    @property
+    def _active(self) -> tuple[Mixed, ...]:
+        """The covariates that matter for treatment or outcome."""
+        indices = (*self.assignment, self.baseline, *(t for _, _, t in self.effects))
+        names = {name for index in indices for term in index.terms for name in term.names}
+        return tuple(covariate for covariate in self.covariates if covariate.name in names)
+
+    def _covariates(self, n: int, rng: np.random.Generator, some: Sequence[Mixed]) -> dict[str, Any]:
+        factor = rng.standard_normal(n)
+        return {covariate.name: covariate.draw(factor, rng) for covariate in some}
+
+    def _scores(self, x: Any) -> Scores:
+        return {one.name: one.score(pd.Series(np.asarray(x[one.name]))) for one in self._active}
+
+    def _numbers(self, column: pd.Series) -> Array:
+        if self.kind == "arms":
+            return np.asarray(column.map({arm: float(code) for code, arm in enumerate(ARMS)}), dtype=float)
+        return np.asarray(column, dtype=float)
+
+    def _probabilities(self, scores: Scores) -> Array:
+        """Of the arms, shape (n, arms)."""
+        logits = [c + self.strength * g(scores) for c, g in zip(self.levels, self.assignment, strict=True)]
+        return np.asarray(softmax(np.column_stack([np.zeros_like(logits[0]), *logits]), axis=1))
+
+    def _treatments(self, scores: Scores, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Treatments, and the standard normal or uniform numbers they came from."""
+        if self.kind == "continuous":
+            latent = rng.standard_normal(len(next(iter(scores.values()))))
+            return self.strength * self.assignment[0](scores) + latent, latent
+        p = self._probabilities(scores)
+        latent = rng.uniform(size=len(p))
+        return (latent[:, None] > p.cumsum(axis=1)[:, :-1]).sum(axis=1).astype(float), latent
+
+    def _index(self, a: Array, scores: Scores) -> Array:
+        made = self.baseline(scores)
+        for arm, (tau, h, t) in enumerate(self.effects, start=1):
+            share = a if self.kind == "continuous" else (a == arm).astype(float)
+            made = made + share * (tau + h * t(scores))
+        return np.asarray(made + self.curve * np.sin(a) if self.kind == "continuous" else made)
+
+    def _moment(self, a: Array, scores: Scores) -> Array:
+        """m(mu) at each row, shape (K, n)."""
+        if self.kind == "continuous":
+            tau, h, t = self.effects[0]
+            slope = tau + h * t(scores) + self.curve * np.cos(a)
+            mu = self.mean(self._index(a, scores))
+            bend = {"binary": mu * (1 - mu), "count": 0.4 * mu}.get(self.outcome, np.ones_like(mu))
+            return np.asarray(bend * slope)[None]
+        at = [self.mean(self._index(np.full_like(a, float(arm)), scores)) for arm in range(len(self.effects) + 1)]
+        return np.stack([one - at[0] for one in at[1:]])
+
+    def _representer(self, a: Array, scores: Scores) -> Array:
+        if self.kind == "continuous":
+            return (a - self.strength * self.assignment[0](scores))[None]
+        p = self._probabilities(scores)
+        return np.stack([(a == arm) / p[:, arm] - (a == 0) / p[:, 0] for arm in range(1, p.shape[1])])
+
+    def _outcomes(self, index: Array, rng: np.random.Generator) -> Array:
+        mu = self.mean(index)
+        if self.outcome == "binary":
+            return (rng.uniform(size=len(mu)) < mu).astype(float)
+        if self.outcome == "count":
+            return rng.poisson(mu).astype(float)
+        noise = (
+            rng.standard_t(3, len(mu)) / np.sqrt(3) if self.outcome == "heavy-tailed" else rng.standard_normal(len(mu))
+        )
+        return np.asarray(mu + self.noise * noise)
+
+
+def random_world(seed: int, kind: Kind = "binary") -> World:
+    """A random data-generating process that carries its truth.
+
+    Parameters
+    ----------
+    seed : int
+        The same seed gives the same world.
+    kind : {"binary", "arms", "continuous"}
+        Of treatment.
+
+    Returns
+    -------
+    World
+        With ``draw()``, ``truth``, ``oracle()``, ``formula``, ``estimand``, ``keywords`` and the ``factors`` that were picked.
+
+    Examples
+    --------
+    >>> from riesz import datasets
+    >>> world = datasets.random_world(4, "continuous")
+    >>> world.factors["overlap"] in ("good", "fair", "weak")
+    True
+    >>> sorted(world.factors)
+    ['confounding', 'covariates', 'effect', 'noise', 'outcome', 'overlap', 'rows', 'style']
+    """
+    if kind not in KINDS:
+        raise DataError(f"kind={kind!r} is not known.{nearest(str(kind), KINDS)} Expected one of {', '.join(KINDS)}.")
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
+        raise DataError(f"seed={seed!r}: a seed must be a whole number, 0 or larger.")
+    rng = np.random.default_rng([int(seed), KINDS.index(kind), 0])
+    n = int(np.exp(rng.uniform(np.log(300), np.log(5000))))
+    p = int(np.exp(rng.uniform(np.log(3), np.log(51))))
+    style = str(rng.choice(list(_STYLES)))
+    overlap = str(rng.choice(list(_OVERLAP)))
+    outcome = str(rng.choice(list(_OUTCOMES), p=list(_OUTCOMES.values())))
+    effect = str(rng.choice(["constant", "varying", "strongly varying"]))
+    shared = float(rng.choice([0.2, 0.5, 0.9]))
+    noise = float(rng.choice([0.5, 1.0, 2.0]))
+    covariates = tuple(draw_mixed(f"x{j + 1}", rng) for j in range(p))
+    contrasts = 2 if kind == "arms" else 1
+    strength = float(rng.uniform(*_OVERLAP[overlap]))
+    levels = tuple(float(c) for c in rng.uniform(-1.0, 1.0, contrasts))
+    spread = {"constant": 0.0, "varying": 0.4, "strongly varying": 1.0}[effect]
+    taus = rng.uniform(-1.0, 1.0, contrasts)
+    curve = float(rng.uniform(0.3, 1.0)) if kind == "continuous" else 0.0
+    assignment, baseline, modifiers = _indices(covariates, _STYLES[style], shared, contrasts, rng)
+    factors = {
+        "rows": "300-800" if n < 800 else "800-2000" if n < 2000 else "2000-5000",
+        "covariates": "3-8" if p <= 8 else "9-20" if p <= 20 else "21-50",
+        "style": style,
+        "overlap": overlap,
+        "effect": effect,
+        "outcome": outcome,
+        "noise": {0.5: "little", 1.0: "some", 2.0: "much"}[noise],
+        "confounding": {0.2: "little", 0.5: "some", 0.9: "much"}[shared],
+    }
+    effects = tuple((float(tau), spread, t) for tau, t in zip(taus, modifiers, strict=True))
+    return World(
+        int(seed), kind, n, factors, covariates, assignment, strength, levels, baseline, effects, curve, outcome, noise
+    )
+
+
+def _indices(
+    covariates: tuple[Mixed, ...], shapes: tuple[str, ...], shared: float, contrasts: int, rng: np.random.Generator
+) -> tuple[tuple[Index, ...], Index, tuple[Index, ...]]:
+    """Index functions of the assignment, the baseline (of which a share are the assignment's terms) and the effects."""
+    factor = rng.standard_normal(20_000)
+    population = {one.name: one.score(pd.Series(one.draw(factor, rng))) for one in covariates}
+    names = list(population)
+    active = [str(name) for name in rng.choice(names, size=min(len(names), int(rng.integers(2, 9))), replace=False)]
+    assignment = []
+    for _ in range(contrasts):
+        terms = draw_terms(active, shapes, int(rng.integers(2, 7)), rng)
+        assignment.append(
+            make_index(terms, rng.uniform(0.5, 1.5, len(terms)) * rng.choice([-1, 1], len(terms)), population)
+        )
+    own = draw_terms(active, shapes, int(rng.integers(2, 7)), rng)
+    common = assignment[0].terms
+    sizes = np.concatenate(
+        [np.full(len(own), np.sqrt((1 - shared) / len(own))), np.full(len(common), np.sqrt(shared / len(common)))]
+    )
+    weights = rng.uniform(0.5, 1.5, len(sizes)) * sizes
+    signs = np.concatenate([rng.choice([-1, 1], len(own)), np.sign(assignment[0].weights)])
+    baseline = make_index((*own, *common), weights * signs, population)
+    modifiers = []
+    for _ in range(contrasts):
+        terms = draw_terms(active, shapes, int(rng.integers(1, 4)), rng)
+        modifiers.append(
+            make_index(terms, rng.uniform(0.5, 1.5, len(terms)) * rng.choice([-1, 1], len(terms)), population)
+        )
+    return tuple(assignment), baseline, tuple(modifiers)

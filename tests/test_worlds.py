@@ -1,0 +1,84 @@
+"""Random worlds tell the truth, and stay as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+from riesz.datasets import random_world
+from riesz.datasets.worlds import KINDS
+
+#: kind and seed to rows, the sum of the outcomes of the first draw, and the truth: worlds are frozen
+FROZEN: dict[tuple[str, int], tuple[int, float, list[float]]] = {
+    ("binary", 0): (1800, -779.2988292661106, [-0.9433606577090746]),
+    ("binary", 1): (1266, 1595.0, [0.3631982017327522]),
+    ("binary", 2): (626, 239.19520061157115, [0.8555951513152946]),
+    ("arms", 0): (3666, 4347.0, [0.16160476250970274, 0.008524345251911291]),
+    ("arms", 1): (763, 282.4269961203803, [0.005536220520120108, 0.442011547873659]),
+    ("arms", 2): (3717, 4287.0, [-0.3553067317432217, 0.2750749208957338]),
+    ("continuous", 0): (376, -0.569984807754575, [-0.20269497824924426]),
+    ("continuous", 1): (1059, 1267.1688604420215, [-0.3610261914340837]),
+    ("continuous", 2): (3284, 126.55926300186368, [-0.6299024451949695]),
+}
+
+
+@pytest.mark.parametrize(("kind", "seed"), FROZEN)
+def test_worlds_are_frozen(kind: str, seed: int) -> None:
+    world = random_world(seed, kind)
+    rows, total, truth = FROZEN[kind, seed]
+    assert world.n == rows
+    assert world.draw()["y"].sum() == pytest.approx(total, rel=1e-9)
+    assert world.truth == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_third_has_weak_overlap(kind: str) -> None:
+    worlds = [random_world(seed, kind) for seed in range(200)]
+    assert 0.25 < np.mean([world.strength >= 1.5 for world in worlds]) < 0.42
+    assert all((world.strength >= 1.5) == (world.factors["overlap"] == "weak") for world in worlds)
+    assert {300 <= world.n <= 5000 and 3 <= len(world.covariates) <= 50 for world in worlds} == {True}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_oracle_is_centred_and_its_error_is_right(kind: str) -> None:
+    """Over worlds and draws (estimate - truth) / std_error is standard normal."""
+    z = []
+    for seed in range(0, 16, 2):
+        world = random_world(seed, kind)
+        for draw in range(12):
+            oracle = world.oracle(world.draw(draw))
+            z.append((oracle.estimate - world.truth) / oracle.std_error)
+    z = np.concatenate(z)
+    assert abs(z.mean()) < 4 * z.std() / np.sqrt(len(z) / 2)  # contrasts share an arm
+    assert 0.85 < z.std() < 1.15
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_derivative_is_that_of_mu(seed: int) -> None:
+    world = random_world(seed, "continuous")
+    data = world.draw()
+    scores, a = world._scores(data), data["a"].to_numpy()
+    above, below = (world.mean(world._index(a + step, scores)) for step in (1e-5, -1e-5))
+    assert np.allclose(world._moment(a, scores)[0], (above - below) / 2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_world_can_be_fitted_as_it_is(kind: str) -> None:
+    world = next(w for w in (random_world(seed, kind) for seed in range(100)) if w.n < 500 and w.outcome == "normal")
+    fit = riesz.estimate(world.formula, world.draw(), world.estimand, learner="linear", **world.keywords)
+    assert len(fit.params) == len(world.truth)
+
+
+def test_draws_differ_and_repeat() -> None:
+    world = random_world(5, "binary")
+    pd.testing.assert_frame_equal(world.draw(1), random_world(5, "binary").draw(1))
+    assert not world.draw(1)["y"].equals(world.draw(2)["y"])
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(riesz.DataError, match=r"kind='bynary' is not known\. Did you mean `binary`"):
+        random_world(1, "bynary")  # type: ignore[arg-type]
+    with pytest.raises(riesz.DataError, match="must be a whole number"):
+        random_world(-1)
