@@ -23,8 +23,25 @@ BENDS: dict[str, Callable[[Array], Array]] = {
     "wave": lambda u: np.sin(1.7 * u),
     "saturating": lambda u: np.tanh(1.5 * u),
 }
-SHAPES = ("linear", "bent", "stepped", "interacting", "three-way")
+HIERARCHY = {"interacting": 0.6, "three-way": 0.4}  # sizes of higher terms beside those of single covariates
 _LIMIT = 2.5  # standard deviations at which an index is bent back
+
+
+@dataclass(frozen=True)
+class Style:
+    """What terms an index may have.
+
+    Attributes
+    ----------
+    main : tuple of str
+        Shapes of terms in a single covariate.
+    interacting, three_way : int
+        How many of those there may be.
+    """
+
+    main: tuple[str, ...]
+    interacting: int = 0
+    three_way: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,20 +81,28 @@ class Term:
                 return np.asarray(steps[0] * steps[1] * BENDS["saturating"](u[2]))
 
 
-def draw_terms(names: Sequence[str], shapes: Sequence[str], count: int, rng: np.random.Generator) -> tuple[Term, ...]:
-    """Random terms of some shapes over some covariates, each covariate in a linear or other single term first."""
+def draw_terms(names: Sequence[str], style: Style, rng: np.random.Generator) -> tuple[Term, ...]:
+    """Random terms: single covariates first, then what a style has of interactions."""
+    main = [str(rng.choice(style.main)) for _ in range(int(rng.integers(2, 6)))]
+    shapes = main + ["interacting"] * int(rng.integers(0, style.interacting + 1))
+    shapes += ["three-way"] * int(rng.integers(0, style.three_way + 1))
     made = []
-    for number in range(count):
-        shape = str(rng.choice(shapes))
+    for number, shape in enumerate(shapes):
         size = {"interacting": 2, "three-way": 3}.get(shape, 1)
         if size > len(names):
-            shape, size = "bent" if "bent" in shapes else "linear", 1
+            continue
         first = names[number % len(names)]
         others = [name for name in names if name != first]
         own = (first, *(str(name) for name in rng.choice(others, size=size - 1, replace=False)))
         cuts = tuple(float(cut) for cut in rng.uniform(-0.7, 0.7, size))
         made.append(Term(shape, own, str(rng.choice(list(BENDS))), cuts))
     return tuple(made)
+
+
+def draw_weights(terms: Sequence[Term], rng: np.random.Generator) -> Array:
+    """Weights of both signs; interactions matter less than single covariates, and three-way terms less than those."""
+    sizes = np.array([HIERARCHY.get(term.shape, 1.0) for term in terms])
+    return np.asarray(sizes * rng.uniform(0.5, 1.5, len(terms)) * rng.choice([-1.0, 1.0], len(terms)))
 
 
 @dataclass(frozen=True)

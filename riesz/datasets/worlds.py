@@ -27,7 +27,7 @@ import pandas as pd
 from scipy.special import expit, softmax
 
 from riesz.datasets.mixed import Mixed, draw_mixed
-from riesz.datasets.terms import Index, Scores, draw_terms, make_index
+from riesz.datasets.terms import Index, Scores, Style, draw_terms, draw_weights, make_index
 from riesz.errors import DataError, nearest
 from riesz.estimands import ADE, ATE, Estimand
 from riesz.estimands.linear_form import Array
@@ -38,11 +38,11 @@ ARMS = ("none", "low", "high")
 
 _POPULATION, _CHUNKS = 2**16, 16  # rows of the truth, in so many chunks
 _STYLES = {
-    "linear": ("linear",),
-    "bent": ("linear", "bent"),
-    "stepped": ("linear", "stepped"),
-    "interacting": ("linear", "bent", "interacting"),
-    "mixed": ("linear", "bent", "stepped", "interacting", "three-way"),
+    "linear": Style(("linear",)),
+    "bent": Style(("linear", "bent")),
+    "stepped": Style(("linear", "stepped")),
+    "interacting": Style(("linear", "bent"), interacting=3),
+    "mixed": Style(("linear", "bent", "stepped"), interacting=2, three_way=2),
 }
 _OVERLAP = {"good": (0.3, 1.0), "fair": (1.0, 1.5), "weak": (1.5, 2.0)}
 _OUTCOMES = {"normal": 0.5, "heavy-tailed": 0.15, "binary": 0.2, "count": 0.15}
@@ -305,31 +305,25 @@ def random_world(seed: int, kind: Kind = "binary") -> World:
 
 
 def _indices(
-    covariates: tuple[Mixed, ...], shapes: tuple[str, ...], shared: float, contrasts: int, rng: np.random.Generator
+    covariates: tuple[Mixed, ...], style: Style, shared: float, contrasts: int, rng: np.random.Generator
 ) -> tuple[tuple[Index, ...], Index, tuple[Index, ...]]:
     """Index functions of the assignment, the baseline (of which a share are the assignment's terms) and the effects."""
     factor = rng.standard_normal(20_000)
     population = {one.name: one.score(pd.Series(one.draw(factor, rng))) for one in covariates}
     names = list(population)
     active = [str(name) for name in rng.choice(names, size=min(len(names), int(rng.integers(2, 9))), replace=False)]
-    assignment = []
-    for _ in range(contrasts):
-        terms = draw_terms(active, shapes, int(rng.integers(2, 7)), rng)
-        assignment.append(
-            make_index(terms, rng.uniform(0.5, 1.5, len(terms)) * rng.choice([-1, 1], len(terms)), population)
-        )
-    own = draw_terms(active, shapes, int(rng.integers(2, 7)), rng)
-    common = assignment[0].terms
-    sizes = np.concatenate(
-        [np.full(len(own), np.sqrt((1 - shared) / len(own))), np.full(len(common), np.sqrt(shared / len(common)))]
-    )
-    weights = rng.uniform(0.5, 1.5, len(sizes)) * sizes
-    signs = np.concatenate([rng.choice([-1, 1], len(own)), np.sign(assignment[0].weights)])
-    baseline = make_index((*own, *common), weights * signs, population)
-    modifiers = []
-    for _ in range(contrasts):
-        terms = draw_terms(active, shapes, int(rng.integers(1, 4)), rng)
-        modifiers.append(
-            make_index(terms, rng.uniform(0.5, 1.5, len(terms)) * rng.choice([-1, 1], len(terms)), population)
-        )
-    return tuple(assignment), baseline, tuple(modifiers)
+
+    def index() -> Index:
+        terms = draw_terms(active, style, rng)
+        return make_index(terms, draw_weights(terms, rng), population)
+
+    assignment = tuple(index() for _ in range(contrasts))
+    own, common = draw_terms(active, style, rng), assignment[0].terms
+    parts = (np.sqrt(1 - shared) * _unit(draw_weights(own, rng)), np.sqrt(shared) * _unit(draw_weights(common, rng)))
+    same = np.abs(parts[1]) * np.sign(assignment[0].weights)  # what raises the treatment raises the outcome
+    baseline = make_index((*own, *common), np.concatenate([parts[0], same]), population)
+    return assignment, baseline, tuple(index() for _ in range(contrasts))
+
+
+def _unit(weights: Array) -> Array:
+    return np.asarray(weights / np.sqrt(np.sum(weights**2)))
