@@ -21,6 +21,7 @@ from riesz.formula import parse_projection, term_columns
 from riesz.frame import Groups
 from riesz.inference import aggregate, project
 from riesz.moment import Array
+from riesz.replacement import replace_columns
 from riesz.results.core import Core
 from riesz.results.effects import Effects, Words
 
@@ -176,7 +177,7 @@ class Heterogeneity(Core):
         complete = frame.notna().all(axis=1).to_numpy()
         used = frame[complete].reset_index(drop=True)
         factors = [name for name in needed if isinstance(used[name].dtype, pd.CategoricalDtype)]
-        used = used.assign(**{name: used[name].cat.remove_unused_categories() for name in factors})
+        used = replace_columns(used, {name: used[name].cat.remove_unused_categories() for name in factors})
         made = Columns(rhs, used, context)
         b = np.zeros((len(frame), len(made.names)))
         b[complete] = made.matrix
