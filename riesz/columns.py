@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import formulaic
@@ -17,14 +18,28 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.errors import DataError, EstimandError, FormulaError, listing
+from riesz.errors import DataError, EstimandError, FormulaError, RieszError, listing
+from riesz.evaluation import (
+    EvaluationError,
+    depend_on_other_rows,
+    evaluate,
+    never_seen,
+    rows_apart,
+    shuffled_rows,
+    unusable,
+)
+from riesz.formatting import label, labels
 from riesz.formula import term_columns
+from riesz.frame import LARGEST, SMALLEST
 from riesz.moment import Array
+from riesz.replacement import replace_columns
 
 _STEP = float(
     np.cbrt(np.finfo(float).eps)
 )  # of the local spread: balances truncation and rounding of a central difference
 _WHOLE_LEVEL = re.compile(r"\[(T\.)?(-?\d+)\.0\]")  # numbers are floats here, so a level 5 of C(x) comes as 5.0
+_FACTOR = re.compile(r"C\(\s*(`[^`]+`|[^\W\d]\w*)\s*[,)]")  # C() of a plain column
+_LEAST_SPREAD = 1e-8  # of the level, below which derivatives are lost in rounding
 _KINK = 1e-2  # left and right slopes that differ by more than this share are a kink
 
 
@@ -44,26 +59,53 @@ class Columns:
         self._data = self._fitted = data
         read = sorted(set().union(*(term_columns(term, list(data.columns)) for term in rhs)))
         try:
-            with np.errstate(all="ignore"):  # what is not finite is told below
-                fitted = rhs.get_model_matrix(data[read], context=context, na_action="ignore", output="numpy")
-        except Exception as error:
-            raise FormulaError(
-                f"The formula's columns cannot be made: {_plain(error)} Change that part, or convert the column it reads."
-            ) from error
-        self._spec = fitted.model_spec
+            self.matrix, self._spec = evaluate(rhs, data[read], context)
+        except EvaluationError as error:
+            raise unusable(error, f"The formula's columns of {len(data):,} rows") from error.__cause__
         self.names = _plain_levels(tuple(self._spec.column_names))
-        self.matrix: Array = np.ascontiguousarray(fitted, dtype=float)
         self._reads = {term: term_columns(term, list(data.columns)) for term in self._spec.terms}
         self.used = frozenset().union(*self._reads.values())
         own = {index: term for term in self._spec.terms for index in self._spec.term_indices[term]}
         self.reads = tuple(frozenset(self._reads[own[index]]) for index in range(len(self.names)))
-        bad = ~np.isfinite(self.matrix).all(axis=0)
+        self._refuse_terms_of_other_rows()
+        self._refuse_extremes()
+
+    def _refuse_terms_of_other_rows(self) -> None:
+        """A term such as ``x - np.mean(x)`` would move with a counterfactual treatment, and be another on new rows."""
+        computed = [t for t in self._spec.terms if any(f.eval_method.value == "python" for f in t.factors)]
+        variables = sorted(set().union(*(self._reads[term] for term in computed)))
+        checks = [(computed, shuffled_rows(len(self._data)))]
+        for name in variables:
+            reading = [term for term in computed if name in self._reads[term]]
+            checks += [(reading, rows) for rows in rows_apart(self._data[name])]
+        for terms, rows in checks if computed else ():
+            spec, read = self._spec.subset(terms), sorted(set().union(*(self._reads[term] for term in terms)))
+            where = [index for term in terms for index in self._spec.term_indices[term]]
+            again = partial(_values, spec, self._context)
+            moved = depend_on_other_rows(again, self._data[read], self.matrix[:, where], rows)
+            guilty = [str(term) for term in terms if moved[np.isin(where, self._spec.term_indices[term])].any()]
+            if guilty:
+                raise FormulaError(
+                    f"{listing(guilty)} is not computed row by row: its value at a row depends on the other rows or their order, "
+                    "so it would move with a counterfactual treatment and differ on new rows. Use center(), scale(), "
+                    "standardize(), bs(), cr() or poly(), which remember what they measured, or make the column beforehand: "
+                    "data.assign(...)."
+                )
+
+    def _refuse_extremes(self) -> None:
+        names, size = np.asarray(self.names), np.abs(self.matrix).max(axis=0)
+        bad = ~np.isfinite(size)
         if bad.any():
-            names = np.asarray(self.names)[bad]
             rows = int((~np.isfinite(self.matrix[:, bad])).any(axis=1).sum())
             raise DataError(
-                f"{listing(names)} in the design is not finite on {rows} rows (the logarithm of zero, a division by zero?). "
+                f"{listing(names[bad])} in the design is not finite on {rows} rows (the logarithm of zero, a division by zero?). "
                 "Change the formula or drop those rows."
+            )
+        wrong = (size > LARGEST) | ((size > 0) & (size < SMALLEST))
+        if wrong.any():
+            raise DataError(
+                f"{listing(names[wrong])} in the design reaches {size[wrong][0]:.3g} in absolute value; expected numbers between "
+                f"{SMALLEST:g} and {LARGEST:g}, whose squares and products can be computed. Rescale the columns it is made from."
             )
 
     def on(self, data: pd.DataFrame) -> Columns:
@@ -117,7 +159,7 @@ class Columns:
     def at(self, changes: Mapping[str, pd.Series]) -> tuple[npt.NDArray[np.intp], Array]:
         """The columns that these changes reach, and their values there, shapes (q,) and (n, q)."""
         where, spec = self._reached(set(changes))
-        return where, self._evaluate(spec, self._data.assign(**changes))
+        return where, self._evaluate(spec, replace_columns(self._data, changes))
 
     def tangent(self, changes: Mapping[str, pd.Series], wrt: str) -> tuple[npt.NDArray[np.intp], Array, Array]:
         """The reached columns, their values and their derivatives along the column ``wrt``.
@@ -131,10 +173,11 @@ class Columns:
         ndarray, shape (n, q)
         ndarray, shape (n, q)
         """
-        frame = self._data.assign(**changes)
+        frame = replace_columns(self._data, changes)
         where, spec = self._reached({*changes, wrt})
         if self._data[wrt].dtype != np.float64:
             raise EstimandError(f"mu.derivative(..., wrt={wrt!r}): `{wrt}` holds labels; a derivative wants a number.")
+        _refuse_tiny_spread(self._fitted[wrt])
         a = frame[wrt].to_numpy()
         known = self._fitted[wrt].to_numpy()
         lowest, highest = min(a.min(), known.min()), max(a.max(), known.max())
@@ -142,7 +185,7 @@ class Columns:
         here = self._evaluate(spec, frame)
 
         def at(values: Array, rows: npt.NDArray[np.bool_]) -> Array:
-            return self._evaluate(spec, frame[rows].assign(**{wrt: values[rows]}))
+            return self._evaluate(spec, replace_columns(frame[rows], {wrt: values[rows]}))
 
         everywhere = np.ones(len(a), dtype=bool)
         above, below = np.minimum(a + step, highest), np.maximum(a - step, lowest)
@@ -167,20 +210,43 @@ class Columns:
     def _evaluate(self, spec: Any, frame: pd.DataFrame, rows: str = "counterfactual") -> Array:
         if spec is None:
             return np.empty((len(frame), 0))
+        read = sorted(set().union(*(self._reads[term] for term in spec.terms)))
         try:
-            with np.errstate(all="ignore"):
-                read = sorted(set().union(*(self._reads[term] for term in spec.terms)))
-                made = spec.get_model_matrix(frame[read], context=self._context, na_action="ignore", output="numpy")
-        except Exception as error:
-            raise self._out_of_reach(frame, error, rows) from error
-        values = np.asarray(made, dtype=float)
+            values = _values(spec, self._context, frame[read])
+        except EvaluationError as error:
+            if error.memory:
+                raise unusable(error, f"The formula's columns of {len(frame):,} {rows} rows") from error.__cause__
+            raise (
+                self._unseen(spec, frame, rows) if error.unseen else self._out_of_reach(frame, error, rows)
+            ) from error.__cause__
         bad = ~np.isfinite(values)
         if bad.any():
             raise EstimandError(
                 f"The formula is not finite at {int(bad.any(axis=1).sum())} {rows} rows (the logarithm of a number below zero?). "
                 "Use a smaller shift, other rows or another transformation."
             )
+        if np.abs(values).max(initial=0.0) > LARGEST:
+            raise EstimandError(
+                f"The formula's columns reach {np.abs(values).max():.3g} at {rows} rows; expected numbers up to {LARGEST:g}, whose "
+                "squares can be computed. Use a smaller shift, or rescale the columns."
+            )
         return values
+
+    def _unseen(self, spec: Any, frame: pd.DataFrame, rows: str) -> RieszError:
+        """Which levels the factors of some rows have that the fitted ones do not."""
+        for expression, (_, state) in self._spec.encoder_state.items():
+            column = _FACTOR.match(expression)
+            name = column.group(1).strip("`") if column else expression
+            known = state.get("categories")
+            if known is None or name not in frame.columns:
+                continue
+            levels = labels(level for level in frame[name].dropna().unique() if level not in set(known))
+            if levels:
+                return never_seen(
+                    f"the level {listing(levels)} of `{name}`", f" Its levels are {listing(labels(known))}.", rows
+                )
+        terms = [str(term) for term in spec.terms if any(f.expr in self._spec.encoder_state for f in term.factors)]
+        return never_seen(f"a level of {listing(terms)}", "", rows)
 
     def _out_of_reach(self, frame: pd.DataFrame, error: Exception, rows: str) -> EstimandError:
         for name in sorted(self.used):
@@ -190,11 +256,25 @@ class Columns:
             outside = int(((frame[name] < column.min()) | (frame[name] > column.max())).sum())
             if outside:
                 return EstimandError(
-                    f"{outside} {rows} rows have `{name}` outside the range of the data [{column.min():g}, "
-                    f"{column.max():g}], where a spline such as bs() is not defined. Use cr() or cs() (natural splines, which "
+                    f"{outside} {rows} rows have `{name}` outside the range of the data [{label(column.min())}, "
+                    f"{label(column.max())}], where a spline such as bs() is not defined. Use cr() or cs() (natural splines, which "
                     "extend in a straight line), a polynomial, or a smaller shift."
                 )
-        return EstimandError(f"The formula cannot be evaluated at {rows} rows: {_plain(error)}")
+        return EstimandError(f"The formula cannot be evaluated at {rows} rows: {error}")
+
+
+def _values(spec: Any, context: Mapping[str, Any], frame: pd.DataFrame) -> Array:
+    return evaluate(spec, frame, context)[0]
+
+
+def _refuse_tiny_spread(column: pd.Series) -> None:
+    """Differences of numbers that agree in most of their 16 digits are mostly rounding."""
+    level, spread = float(column.abs().max()), float(column.std())
+    if spread < _LEAST_SPREAD * level:
+        raise EstimandError(
+            f"`{column.name}` varies little around a large number (standard deviation {spread:.3g}, level {level:.3g}), so that "
+            "derivatives along it would be lost in rounding. Subtract a constant from it beforehand, such as its first value."
+        )
 
 
 def _local_spread(a: Array, known: Array) -> Array:
@@ -207,20 +287,43 @@ def _local_spread(a: Array, known: Array) -> Array:
     return np.where(spread > 1e-9 * whole, spread, whole)  # heavy ties
 
 
-def evaluate_term(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str) -> pd.Series:
-    """One column from a formula's expression, such as ``log(y)``."""
+def evaluate_term(
+    text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str, fitted: pd.DataFrame | None = None
+) -> pd.Series:
+    """One column from a formula's expression, such as ``log(y)``.
+
+    Parameters
+    ----------
+    text : str
+    data : pandas.DataFrame
+    context : mapping
+        The caller's variables.
+    what : str
+        What the column is, for messages.
+    fitted : pandas.DataFrame, optional
+        Rows that the expression was evaluated on before: it keeps what center() and the like measured there.
+    """
     if text.strip("`") in data.columns:
         return data[text.strip("`")]
+    formula = formulaic.Formula(f"0 + {{{text.strip('{}')}}}")
     try:
-        with np.errstate(all="ignore"):
-            made = formulaic.Formula(f"0 + {{{text.strip('{}')}}}").get_model_matrix(
-                data, context=context, na_action="ignore"
+        known, spec = evaluate(formula, data if fitted is None else fitted, context)
+        if (
+            fitted is not None
+            and depend_on_other_rows(partial(_values, spec, context), fitted, known, shuffled_rows(len(fitted))).any()
+        ):
+            raise DataError(
+                f"The {what} {text!r} is not computed row by row, so it cannot be computed for new rows. Make it a column of the "
+                "data beforehand, and fit again."
             )
-    except Exception as error:
-        raise DataError(f"The {what} {text!r} cannot be computed: {_plain(error)} Change that part.") from error
-    if made.shape[1] != 1:
-        raise DataError(f"The {what} {text!r} gives {made.shape[1]} columns; wanted one.")
-    column = pd.Series(np.asarray(made, dtype=float)[:, 0], index=data.index, name=text)
+        values = known if fitted is None else _values(spec, context, data)
+    except EvaluationError as error:
+        if error.memory:
+            raise unusable(error, f"The {what} {text!r} of {len(data):,} rows") from error.__cause__
+        raise DataError(f"The {what} {text!r} cannot be computed: {error} Change that part.") from error.__cause__
+    if values.shape[1] != 1:
+        raise DataError(f"The {what} {text!r} gives {values.shape[1]} columns; wanted one.")
+    column = pd.Series(values[:, 0], index=data.index, name=text)
     bad = int((~np.isfinite(column)).sum())
     if bad:
         raise DataError(
@@ -262,7 +365,3 @@ def _plain_levels(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names of columns with whole numbers as the user wrote them: ``C(x)[T.5]`` for ``C(x)[T.5.0]``."""
     made = tuple(_WHOLE_LEVEL.sub(r"[\1\2]", name) for name in names)
     return made if len(set(made)) == len(set(names)) else names  # labels "5" and "5.0" stay apart
-
-
-def _plain(error: Exception) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().split("\n")[0]
