@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.columns import Columns, evaluate_term
+from riesz.columns import Columns
 from riesz.design import Base, Blueprint, Design
 from riesz.errors import DataError, EstimandError, RieszWarning
 from riesz.estimands import Component, Estimand, Sample
@@ -23,6 +23,7 @@ from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.expressions import call
 from riesz.estimands.linear_form import LinearForm, Mu, Reading, read
 from riesz.estimands.treatment import Treatment, Wanted, describe_treatment
+from riesz.evaluation import evaluate_term
 from riesz.formula import Formula
 from riesz.frame import LARGEST, SMALLEST
 from riesz.moment import Array, Evaluation, Look, Moment, Points
@@ -315,5 +316,6 @@ def _check_anchor(moment: Array, name: str) -> None:
     if scale == 0 or abs(h) < max(2 * spread, 1e-12 * scale):
         raise EstimandError(
             f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which cannot be told from "
-            "zero. Pass another anchor: a known function of treatment and covariates whose moment is clearly not zero."
+            "zero. Pass another anchor, a known function of treatment and covariates whose moment is clearly not zero: "
+            "riesz.CustomMoment(..., anchor=...)."
         )

@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import formulaic
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.errors import DataError, EstimandError, FormulaError, RieszError, listing
+from riesz.errors import DataError, EstimandError, FormulaError, RieszError, listing, nearest
 from riesz.evaluation import (
     EvaluationError,
     depend_on_other_rows,
@@ -27,6 +26,7 @@ from riesz.evaluation import (
     rows_apart,
     shuffled_rows,
     unusable,
+    values_of,
 )
 from riesz.formatting import label, labels
 from riesz.formula import term_columns
@@ -60,15 +60,20 @@ class Columns:
         read = sorted(set().union(*(term_columns(term, list(data.columns)) for term in rhs)))
         try:
             self.matrix, self._spec = evaluate(rhs, data[read], context)
+            self._read_terms()
+            self._refuse_terms_of_other_rows()
         except EvaluationError as error:
             raise unusable(error, f"The formula's columns of {len(data):,} rows") from error.__cause__
+        self._refuse_extremes()
+
+    def _read_terms(self) -> None:
+        """What the columns are called, and which variables they read."""
+        data = self._data
         self.names = _plain_levels(tuple(self._spec.column_names))
         self._reads = {term: term_columns(term, list(data.columns)) for term in self._spec.terms}
         self.used = frozenset().union(*self._reads.values())
         own = {index: term for term in self._spec.terms for index in self._spec.term_indices[term]}
         self.reads = tuple(frozenset(self._reads[own[index]]) for index in range(len(self.names)))
-        self._refuse_terms_of_other_rows()
-        self._refuse_extremes()
 
     def _refuse_terms_of_other_rows(self) -> None:
         """A term such as ``x - np.mean(x)`` would move with a counterfactual treatment, and be another on new rows."""
@@ -81,7 +86,7 @@ class Columns:
         for terms, rows in checks if computed else ():
             spec, read = self._spec.subset(terms), sorted(set().union(*(self._reads[term] for term in terms)))
             where = [index for term in terms for index in self._spec.term_indices[term]]
-            again = partial(_values, spec, self._context)
+            again = partial(values_of, spec, self._context)
             moved = depend_on_other_rows(again, self._data[read], self.matrix[:, where], rows)
             guilty = [str(term) for term in terms if moved[np.isin(where, self._spec.term_indices[term])].any()]
             if guilty:
@@ -138,7 +143,26 @@ class Columns:
             column = _conform(frame[name], self._data[name])
             if not _same(column, self._data[name]):
                 found[name] = column
+        self._refuse_strays(frame, bool(found))
         return found
+
+    def _refuse_strays(self, frame: pd.DataFrame, changes: bool) -> None:
+        """A misspelt column would change nothing, and the moment would be another than was meant."""
+        new = [str(name) for name in frame.columns if name not in self._data.columns]
+        if new:
+            hint = nearest(new[0], sorted(self.used)) or nearest(new[0], list(self._data.columns))
+            raise EstimandError(
+                f"A reading of mu has the column {listing(new)}, which the data do not have.{hint} Change columns of the formula, "
+                "such as mu(data.assign(a=0)), and keep other new columns out of the frame that mu reads."
+            )
+        if changes:
+            return
+        idle = [name for name in frame.columns if name not in self.used and not frame[name].equals(self._data[name])]
+        if idle:
+            raise EstimandError(
+                f"A reading of mu changes {listing(idle)} alone, which the formula does not read, so that mu stays the same. The "
+                f"formula reads {listing(sorted(self.used))}."
+            )
 
     def interact(self, name: str) -> bool:
         """Whether some term reads a variable together with another one."""
@@ -161,6 +185,7 @@ class Columns:
         where, spec = self._reached(set(changes))
         return where, self._evaluate(spec, replace_columns(self._data, changes))
 
+    @np.errstate(all="ignore")  # what is not finite is told
     def tangent(self, changes: Mapping[str, pd.Series], wrt: str) -> tuple[npt.NDArray[np.intp], Array, Array]:
         """The reached columns, their values and their derivatives along the column ``wrt``.
 
@@ -173,6 +198,11 @@ class Columns:
         ndarray, shape (n, q)
         ndarray, shape (n, q)
         """
+        if wrt not in self.used:
+            raise EstimandError(
+                f"mu.derivative(..., wrt={wrt!r}): the formula does not read `{wrt}`, so that the derivative is zero by "
+                f"definition. It reads {listing(sorted(self.used))}."
+            )
         frame = replace_columns(self._data, changes)
         where, spec = self._reached({*changes, wrt})
         if self._data[wrt].dtype != np.float64:
@@ -200,6 +230,11 @@ class Columns:
             if rows.any():
                 one, two = a + towards * step, a + 2 * towards * step
                 slopes[rows] = towards * (4 * at(one, rows) - at(two, rows) - 3 * here[rows]) / (2 * step[rows, None])
+        if not np.isfinite(slopes).all():
+            raise EstimandError(
+                f"The formula has no finite derivative along `{wrt}` on {int((~np.isfinite(slopes)).any(axis=1).sum())} rows. Use "
+                "another transformation, or drop those rows."
+            )
         return where, here, slopes
 
     def _reached(self, changed: set[str]) -> tuple[npt.NDArray[np.intp], Any]:
@@ -212,7 +247,7 @@ class Columns:
             return np.empty((len(frame), 0))
         read = sorted(set().union(*(self._reads[term] for term in spec.terms)))
         try:
-            values = _values(spec, self._context, frame[read])
+            values = values_of(spec, self._context, frame[read])
         except EvaluationError as error:
             if error.memory:
                 raise unusable(error, f"The formula's columns of {len(frame):,} {rows} rows") from error.__cause__
@@ -245,7 +280,8 @@ class Columns:
                 return never_seen(
                     f"the level {listing(levels)} of `{name}`", f" Its levels are {listing(labels(known))}.", rows
                 )
-        terms = [str(term) for term in spec.terms if any(f.expr in self._spec.encoder_state for f in term.factors)]
+        factors = {expression for expression, (_, state) in self._spec.encoder_state.items() if "categories" in state}
+        terms = [str(term) for term in spec.terms if any(factor.expr in factors for factor in term.factors)]
         return never_seen(f"a level of {listing(terms)}", "", rows)
 
     def _out_of_reach(self, frame: pd.DataFrame, error: Exception, rows: str) -> EstimandError:
@@ -263,13 +299,11 @@ class Columns:
         return EstimandError(f"The formula cannot be evaluated at {rows} rows: {error}")
 
 
-def _values(spec: Any, context: Mapping[str, Any], frame: pd.DataFrame) -> Array:
-    return evaluate(spec, frame, context)[0]
-
-
 def _refuse_tiny_spread(column: pd.Series) -> None:
     """Differences of numbers that agree in most of their 16 digits are mostly rounding."""
     level, spread = float(column.abs().max()), float(column.std())
+    if spread == 0:
+        raise EstimandError(f"`{column.name}` is constant, so that there is no derivative along it.")
     if spread < _LEAST_SPREAD * level:
         raise EstimandError(
             f"`{column.name}` varies little around a large number (standard deviation {spread:.3g}, level {level:.3g}), so that "
@@ -285,51 +319,6 @@ def _local_spread(a: Array, known: Array) -> Array:
     spread = known[np.minimum(at + k, len(known) - 1)] - known[np.maximum(at - k, 0)]
     whole = float(known[-1] - known[0])
     return np.where(spread > 1e-9 * whole, spread, whole)  # heavy ties
-
-
-def evaluate_term(
-    text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str, fitted: pd.DataFrame | None = None
-) -> pd.Series:
-    """One column from a formula's expression, such as ``log(y)``.
-
-    Parameters
-    ----------
-    text : str
-    data : pandas.DataFrame
-    context : mapping
-        The caller's variables.
-    what : str
-        What the column is, for messages.
-    fitted : pandas.DataFrame, optional
-        Rows that the expression was evaluated on before: it keeps what center() and the like measured there.
-    """
-    if text.strip("`") in data.columns:
-        return data[text.strip("`")]
-    formula = formulaic.Formula(f"0 + {{{text.strip('{}')}}}")
-    try:
-        known, spec = evaluate(formula, data if fitted is None else fitted, context)
-        if (
-            fitted is not None
-            and depend_on_other_rows(partial(_values, spec, context), fitted, known, shuffled_rows(len(fitted))).any()
-        ):
-            raise DataError(
-                f"The {what} {text!r} is not computed row by row, so it cannot be computed for new rows. Make it a column of the "
-                "data beforehand, and fit again."
-            )
-        values = known if fitted is None else _values(spec, context, data)
-    except EvaluationError as error:
-        if error.memory:
-            raise unusable(error, f"The {what} {text!r} of {len(data):,} rows") from error.__cause__
-        raise DataError(f"The {what} {text!r} cannot be computed: {error} Change that part.") from error.__cause__
-    if values.shape[1] != 1:
-        raise DataError(f"The {what} {text!r} gives {values.shape[1]} columns; wanted one.")
-    column = pd.Series(values[:, 0], index=data.index, name=text)
-    bad = int((~np.isfinite(column)).sum())
-    if bad:
-        raise DataError(
-            f"The {what} {text!r} is not finite on {bad} rows (the logarithm of zero?). Change it or drop those rows."
-        )
-    return column
 
 
 def _conform(column: pd.Series, like: pd.Series) -> pd.Series:

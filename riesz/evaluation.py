@@ -11,6 +11,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import formulaic
@@ -79,6 +80,11 @@ def evaluate(spec: Any, data: pd.DataFrame, context: Mapping[str, Any]) -> tuple
     return values, made.model_spec
 
 
+def values_of(spec: Any, context: Mapping[str, Any], frame: pd.DataFrame) -> Array:
+    """The columns alone."""
+    return evaluate(spec, frame, context)[0]
+
+
 def depend_on_other_rows(
     again: Callable[[pd.DataFrame], Array], data: pd.DataFrame, known: Array, rows: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
@@ -115,6 +121,51 @@ def rows_apart(column: pd.Series) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.
 def shuffled_rows(n: int) -> npt.NDArray[np.intp]:
     """A few rows, in an order of their own."""
     return np.random.default_rng(0).permutation(n)[: max(1, min(_CHECKED, n // 2))]
+
+
+def evaluate_term(
+    text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str, fitted: pd.DataFrame | None = None
+) -> pd.Series:
+    """One column from a formula's expression, such as ``log(y)``.
+
+    Parameters
+    ----------
+    text : str
+    data : pandas.DataFrame
+    context : mapping
+        The caller's variables.
+    what : str
+        What the column is, for messages.
+    fitted : pandas.DataFrame, optional
+        Rows that the expression was evaluated on before: it keeps what center() and the like measured there.
+    """
+    if text.strip("`") in data.columns:
+        return data[text.strip("`")]
+    formula = formulaic.Formula(f"0 + {{{text.strip('{}')}}}")
+    try:
+        known, spec = evaluate(formula, data if fitted is None else fitted, context)
+        if (
+            fitted is not None
+            and depend_on_other_rows(partial(values_of, spec, context), fitted, known, shuffled_rows(len(fitted))).any()
+        ):
+            raise DataError(
+                f"The {what} {text!r} is not computed row by row, so it cannot be computed for new rows. Make it a column of the "
+                "data beforehand, and fit again."
+            )
+        values = known if fitted is None else values_of(spec, context, data)
+    except EvaluationError as error:
+        if error.memory:
+            raise unusable(error, f"The {what} {text!r} of {len(data):,} rows") from error.__cause__
+        raise DataError(f"The {what} {text!r} cannot be computed: {error} Change that part.") from error.__cause__
+    if values.shape[1] != 1:
+        raise DataError(f"The {what} {text!r} gives {values.shape[1]} columns; wanted one.")
+    column = pd.Series(values[:, 0], index=data.index, name=text)
+    bad = int((~np.isfinite(column)).sum())
+    if bad:
+        raise DataError(
+            f"The {what} {text!r} is not finite on {bad} rows (the logarithm of zero?). Change it or drop those rows."
+        )
+    return column
 
 
 def never_seen(levels: str, known: str, rows: str) -> RieszError:

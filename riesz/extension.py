@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.assembly import bind, bind_quietly, looks, outcome_values, stack_anchors, stack_moment
-from riesz.columns import Columns, evaluate_term
+from riesz.columns import Columns
 from riesz.design import Base, Blueprint
 from riesz.errors import DataError, EstimandError, FormulaError, listing
 from riesz.estimands import Estimand, Sample
 from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.linear_form import Mu
+from riesz.evaluation import evaluate_term
 from riesz.formatting import labels
 from riesz.formula import Formula, parse
 from riesz.frame import Table

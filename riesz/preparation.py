@@ -31,6 +31,7 @@ from riesz.learners import Learner
 from riesz.model import Model
 from riesz.replacement import replace_columns
 from riesz.trimming import Trimming
+from riesz.untrained import refuse_untrained
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ def prepare(
         scope,
     )
     splits = _splits(blueprint, settings, extras.get("folds"), kept, clusters)
+    refuse_untrained(blueprint.design.base, splits)
     words = {"weights": "sampling", "freq_weights": "frequency"}
     model = Model(
         recipe=Recipe(

@@ -24,7 +24,7 @@ LEVELS = [
     {"assembly", "folds", "predictions"},
     {"extension", "learners"},
     {"crossfitting", "default_settings"},
-    {"estimators", "trimming"},
+    {"estimators", "trimming", "untrained"},
     {"inference"},
     {"diagnostics", "model", "summary"},
     {"plots", "remarks"},

@@ -24,6 +24,8 @@ Wanted = Literal["arms", "number", "any"]
 
 MOST_NUMERIC_ARMS = 10  # a numeric column with more distinct values than this is not taken for arms
 FEWEST_DISTINCT = 10  # a derivative or shift wants at least this many distinct treatment values
+ATOM = 0.05  # share of the rows at one value from which a treatment is not continuous there
+FEWEST_TIED = 5  # rows; fewer are no atom in any sample
 
 
 @dataclass(frozen=True)
@@ -186,10 +188,12 @@ def _check_number(column: pd.Series, categorical: bool, distinct: list[Any], who
             f"Treatment `{name}` has only {len(distinct)} distinct values; `{who}` wants a continuous treatment with at "
             f"least {FEWEST_DISTINCT}. A few values are arms: use `riesz.ate`, one contrast for each arm."
         )
-    share = column.value_counts(normalize=True).iloc[:5]
-    if share.sum() > 0.5:
+    shares = column.value_counts() / len(column)
+    if shares.iloc[0] >= max(ATOM, FEWEST_TIED / len(column)):
+        several = shares.iloc[:5]
         warn(
-            f"Treatment `{name}` is heavily tied: its {len(share)} commonest values carry {share.sum():.0%} of the rows, "
-            f"so its density is lumpy and the estimand of `{who}` leans on the formula's smoothness. Consider "
-            "`riesz.ate` on grouped values."
+            f"Treatment `{name}` is heavily tied: its {len(several)} commonest values carry {several.sum():.0%} of the rows, "
+            f"{label(shares.index[0])} alone {shares.iloc[0]:.0%}. It has no density at such values, so `{who}` leans on the "
+            "formula's smoothness there. For a treatment with few values use `riesz.ate` on grouped values; for a mass at one "
+            "value, such as zero, leave those rows out and study them apart."
         )
