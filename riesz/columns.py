@@ -327,10 +327,10 @@ def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
             return column
         known = column.astype(object).isin(list(like.cat.categories)).to_numpy()
         if not known.all():
-            unseen = sorted({str(value) for value in column.astype(object)[~known]})
+            unseen = sorted(labels(column.astype(object)[~known].unique()))
             raise EstimandError(
                 f"A reading of mu sets `{like.name}` to {listing(unseen)}, a level never seen in the data. Its levels are "
-                f"{listing(like.cat.categories)}."
+                f"{listing(labels(like.cat.categories))}."
             )
         return pd.Series(pd.Categorical(column.astype(object), dtype=like.dtype), index=like.index, name=like.name)
     try:

@@ -197,9 +197,9 @@ def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
     if isinstance(like.dtype, pd.CategoricalDtype):
         values = column.astype(object)
         levels = list(like.cat.categories)
-        unseen = sorted({str(value) for value in values[column.notna() & ~values.isin(levels)]})
-        if unseen:
-            raise _never_seen(str(like.name), unseen, labels(levels))
+        unseen = values[column.notna() & ~values.isin(levels)].unique()
+        if len(unseen):
+            raise _never_seen(str(like.name), sorted(labels(unseen)), labels(levels))
         return pd.Series(pd.Categorical(values, dtype=like.dtype), index=column.index, name=like.name)
     if like.dtype == np.float64 and column.dtype != np.float64:
         raise DataError(
