@@ -20,6 +20,10 @@ from riesz.errors import DataError, listing
 #: five folds, two rows do so one time in five, four rows one time in 125. Such levels are a small share of any sample, and the
 #: estimate lacks their small share of the confounding. Where levels are nested in clusters the share is close to one.
 MOST_UNTRAINED = 0.1
+#: Untrained rows, in sqrt(n), from which they are worth a word. If k such rows differ from the others by a standard deviation of
+#: the outcome, they move the estimate by k / n of it; its standard error is about 2 / sqrt(n), twenty times as much here.
+_FEW = 0.1
+_FEWEST_REFUSED = 10  # rows: in a sample of fewer than a hundred, a share of a tenth may be chance
 _LOOK = 512  # training rows that show most columns to vary
 
 
@@ -35,10 +39,10 @@ def refuse_untrained(base: Base, splits: Sequence[Sequence[Split]]) -> None:
                 rows[split.test] |= strange.any(axis=1)
                 columns |= {names[j] for j in constant[strange.any(axis=0)]}
         count, share = int(rows.sum()), float(rows.mean())
-        if not count:
+        if count <= _FEW * np.sqrt(len(rows)):
             continue
         named = listing(sorted(columns), 3)
-        if share >= MOST_UNTRAINED:
+        if share >= MOST_UNTRAINED and count >= _FEWEST_REFUSED:
             raise DataError(
                 f"{count:,} of {len(rows):,} rows have a level of a factor ({named}) that no row outside their fold has, so its "
                 "effect would never be trained, and the formula's fixed effects would be undone. Take them out beforehand: "

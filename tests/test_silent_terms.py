@@ -74,18 +74,17 @@ def test_fixed_effects_that_every_fold_trains(panel: pd.DataFrame) -> None:
 
 
 def test_a_few_untrained_rows_are_a_warning(data: pd.DataFrame) -> None:
-    rare = data.assign(g=np.where(np.arange(600) < 1, "rare", np.where(data["x2"] > 0, "u", "v")))
-    with pytest.warns(riesz.RieszWarning, match=r"1 of 600 rows have a level \(`the reference level of g`\)"):
-        riesz.ate("y ~ treat(a) + x1 + g", rare)
-    with pytest.warns(riesz.RieszWarning, match=r"2 of 600 rows have a level \(`g\[T.z\]`\)"):
-        riesz.ate(
-            "y ~ treat(a) + x1 + g",
-            rare.assign(g=data["b"].astype(str).where(np.arange(600) > 1, "z")),
-            folds=np.arange(600) // 120,
-        )
+    folds, rows = np.arange(600) // 120, np.arange(600)
+    for level, named in (("z", r"`g\[T.z\]`"), ("A", "`the reference level of g`")):
+        rare = data.assign(g=data["b"].astype(str).where(rows >= 5, level))
+        with pytest.warns(riesz.RieszWarning, match=rf"5 of 600 rows have a level \({named}\)"):
+            riesz.ate("y ~ treat(a) + x1 + g", rare, folds=folds)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            riesz.ate("y ~ treat(a) + x1 + g", rare, folds=1, learner=EXACT)
+            riesz.ate("y ~ treat(a) + x1 + g", rare.assign(g=rare["g"].where(rows > 2, "True")), folds=folds)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        riesz.ate("y ~ treat(a) + x1 + g", rare, folds=1, learner=EXACT)
         riesz.ate("y ~ treat(a) + x1 + C(k) + b", data)
 
 

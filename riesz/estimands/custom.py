@@ -149,13 +149,13 @@ def _refuse_zero(moments: Array) -> None:
     """The chosen anchor has h_n > 0 by construction, so that h_n(dictionary) = 0 is tested for all of it, by Wald."""
     mean, size = moments.mean(axis=0), np.abs(moments).max()
     sure = moments.std(axis=0) <= 1e-9 * size  # the same on every row
-    if (np.abs(mean[sure]) > 1e-9 * size).any():
-        return
+    if sure.all() or (np.abs(mean[sure]) > 1e-9 * size).any():
+        return  # known without error, be it zero, which is told of the anchor
     centred = (moments - mean)[:, ~sure] / len(moments)
     values, vectors = np.linalg.eigh(centred.T @ centred)
     own = values > 1e-9 * values.max(initial=0.0)
     wald = (vectors[:, own].T @ mean[~sure]) ** 2 / values[own]
-    p = float(stats.chi2.sf(wald.sum(), len(wald))) if len(wald) else 1.0
+    p = float(stats.chi2.sf(wald.sum(), len(wald)))
     if p > 0.05:
         raise EstimandError(
             "No anchor was found: the moments of the treatment, the covariates and their products cannot be told from zero "
