@@ -18,13 +18,12 @@ def is_arrow(values: object) -> bool:
 
 
 def copy_table(table: Any) -> Any:
-    """A pyarrow table with memory of its own: that of the original may be a numpy array that the user goes on to change."""
+    """A pyarrow table whose numbers have memory of their own: it may have been a numpy array, which the user goes on to change."""
     import pyarrow
 
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return pyarrow.ipc.open_stream(sink.getvalue()).read_all()
+    rows = pyarrow.array(np.arange(table.num_rows))
+    columns = [column.take(rows) if pyarrow.types.is_primitive(column.type) else column for column in table.columns]
+    return pyarrow.Table.from_arrays(columns, schema=table.schema)
 
 
 def to_series(values: Any, keep_order: bool = False) -> pd.Series:
@@ -39,19 +38,26 @@ def to_series(values: Any, keep_order: bool = False) -> pd.Series:
     """
     if not _is_dictionary(values.type):
         return pd.Series(values.to_pandas()).reset_index(drop=True)
-    decoded = values.cast(values.type.value_type)
-    encoded = (decoded.combine_chunks() if hasattr(decoded, "chunks") else decoded).dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    levels = pd.Index(encoded.dictionary.to_pandas())
-    categories = pd.Categorical.from_codes(codes.astype(np.intp), categories=levels)
-    if keep_order or values.type.ordered:
-        chunks = getattr(values, "chunks", [values])
-        known = [pd.Index(chunk.dictionary.to_pandas()).dropna() for chunk in chunks]
-        order = known[0].append(known[1:]).unique()
-        categories = categories.reorder_categories(order[order.isin(levels)], ordered=bool(values.type.ordered))
-    else:
-        categories = categories.reorder_categories(levels.sort_values())
-    return pd.Series(categories)
+    chunks = getattr(values, "chunks", [values])
+    dictionaries = [
+        _levels(chunk.dictionary) for chunk in chunks
+    ]  # each chunk has its own, perhaps with a missing value
+    levels = dictionaries[0].append(dictionaries[1:]).dropna().unique() if dictionaries else pd.Index([])
+    ordered = bool(values.type.ordered)
+    if not (keep_order or ordered):
+        levels = levels.sort_values()
+    codes = [np.empty(0, dtype=np.intp)]
+    for chunk, known in zip(chunks, dictionaries, strict=True):
+        indices = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False).astype(np.intp)
+        codes.append(np.append(levels.get_indexer(known), -1)[indices])
+    made = pd.Categorical.from_codes(np.concatenate(codes), categories=levels, ordered=ordered)
+    return pd.Series(made.remove_unused_categories())
+
+
+def _levels(dictionary: Any) -> pd.Index:
+    if str(dictionary.type).startswith("extension"):  # intervals, periods
+        return pd.Index(dictionary.type.to_pandas_dtype().__from_arrow__(dictionary))
+    return pd.Index(dictionary.to_pandas())
 
 
 def decode(column: pd.Series) -> pd.Series:

@@ -98,7 +98,7 @@ class Columns:
                 )
 
     def _refuse_extremes(self) -> None:
-        names, size = np.asarray(self.names), np.abs(self.matrix).max(axis=0)
+        names, size = np.asarray(self.names), np.abs(self.matrix).max(axis=0, initial=0.0)
         bad = ~np.isfinite(size)
         if bad.any():
             rows = int((~np.isfinite(self.matrix[:, bad])).any(axis=1).sum())

@@ -114,7 +114,11 @@ def depend_on_other_rows(
 
 def rows_apart(column: pd.Series) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """The lowest and the highest row of a variable, each alone: a mean or a maximum of even a dummy is another there."""
-    values = column.cat.codes.to_numpy() if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.codes
+    if not pd.api.types.is_numeric_dtype(column.dtype):  # a date, in a projection
+        return np.array([0]), np.array([len(column) - 1])
+    values = column.to_numpy()
     return np.array([int(values.argmin())]), np.array([int(values.argmax())])
 
 

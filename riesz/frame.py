@@ -211,7 +211,12 @@ class Table:
         if isinstance(self._native, pd.DataFrame) or not self._native.implementation.is_pyarrow():
             return frozenset()
         known = (self._native.to_native().schema.pandas_metadata or {}).get("columns", [])
-        return frozenset(column["name"] for column in known if column["pandas_type"] == "categorical")
+        return frozenset(
+            column["name"]
+            for column in known
+            if column["pandas_type"] == "categorical"
+            and column["numpy_type"].startswith("int")  # the type of the codes
+        )
 
 
 def _from_narwhals(column: nw.Series[Any], keep_order: bool = False) -> pd.Series:
@@ -273,10 +278,12 @@ def normalise(column: pd.Series) -> pd.Series:
         return column
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return column.astype("Float64").astype("float64") if column.isna().any() else column.astype("float64")
-    if pd.api.types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+    if pd.api.types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype) or dtype.kind in "mM":
         return column
     kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind in ("date", "datetime", "time", "timedelta", "complex"):
+    if kind in ("date", "datetime", "time", "timedelta", "complex") or (
+        kind == "mixed" and column.map(is_nested).any()
+    ):
         return column
     if kind in ("integer", "floating", "mixed-integer-float", "boolean", "decimal"):
         return pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype("float64")
@@ -287,10 +294,15 @@ def normalise(column: pd.Series) -> pd.Series:
         return column
 
 
+def is_nested(value: object) -> bool:
+    """Whether something holds several values, and so is neither a number nor a label."""
+    return isinstance(value, (tuple, list, dict, set, frozenset, np.ndarray))
+
+
 def make_groups(name: str, column: pd.Series) -> Groups:
     """Groups from labels, truth values or a few numbers."""
-    if pd.api.types.is_bool_dtype(column.dtype):
-        column = column.astype(str).astype("category")
+    if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
+        column = column.map({True: "True", False: "False"}, na_action="ignore").astype("category")
     column = normalise(column)
     if column.dtype == np.float64:
         distinct = np.unique(column.dropna())

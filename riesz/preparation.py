@@ -25,7 +25,7 @@ from riesz.estimators import ESTIMATORS
 from riesz.extension import Recipe
 from riesz.folds import draw_labels
 from riesz.formula import parse
-from riesz.frame import LARGEST, SMALLEST, ClusterLabels, Table, drop_missing, normalise, refuse_unusable
+from riesz.frame import LARGEST, SMALLEST, ClusterLabels, Table, drop_missing, is_nested, normalise, refuse_unusable
 from riesz.inference import Weights
 from riesz.learners import Learner
 from riesz.model import Model
@@ -135,6 +135,8 @@ def prepare(
 
     # 2. the rows in use
     extras = {name: table.per_row(spec, name) for name, spec in labels.items() if spec is not None}
+    if "folds" in extras and extras["folds"].map(is_nested).any():
+        raise DataError("folds must be text or numbers, one label for each row; got nested values.")
     _check_policy_index(estimands, table)
     frame, kept = _rows(table, parsed.variables, estimands, {**extras, **clustering}, settings.na_action)
     weighting = _weights(extras, kept)

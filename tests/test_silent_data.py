@@ -270,6 +270,36 @@ def test_changed_arguments_do_not_reach_the_fit(frame: pd.DataFrame, tmp_path: P
     pd.testing.assert_series_equal(fit.by("other").params, expected.by("other").params)
 
 
+def test_nested_values_are_no_labels(frame: pd.DataFrame) -> None:
+    """Tuples were labels, and failed where the treatment was set to one."""
+    nested = frame.assign(t=[(int(k),) for k in frame["a"]], f=[[k % 4] for k in range(200)])
+    with pytest.raises(riesz.DataError, match="Column `t` is object"):
+        riesz.ate("y ~ treat(t) + x", nested)
+    with pytest.raises(riesz.DataError, match=r"folds must be text or numbers.*got nested values"):
+        riesz.ate("y ~ treat(a) + x", nested, folds="f")
+
+
+def test_intervals_and_truth_values_in_arrow(frame: pd.DataFrame) -> None:
+    data = frame.assign(cut=pd.cut(frame["x"], 3), flag=(frame["x"] > 0).astype(object).where(~gaps(200), None))
+    expected, fit = riesz.ate(FORMULA, data), riesz.ate(FORMULA, pa.Table.from_pandas(data))
+    for groups in ("cut", "flag"):
+        pd.testing.assert_series_equal(fit.by(groups).params, expected.by(groups).params)
+    assert fit.by("flag").params.index.tolist() == ["ATE_False", "ATE_True"]
+
+
+def test_durations_are_not_labels(frame: pd.DataFrame) -> None:
+    """Those of Arrow were, those of pandas were not."""
+    lasted = pd.Series(pd.to_timedelta(frame["c"], unit="D"))
+    for column in (lasted, lasted.astype("duration[us][pyarrow]")):
+        with pytest.raises(riesz.DataError, match="Column `t` is "):
+            riesz.ate("y ~ treat(a) + t", frame.assign(t=column))
+
+
+def test_a_projection_on_a_column_that_is_all_missing(frame: pd.DataFrame) -> None:
+    with pytest.raises(riesz.DataError, match="Every row in use has a missing value among `none`"):
+        riesz.ate(FORMULA, frame.assign(none=np.nan)).blp("~ none")
+
+
 # weights
 
 

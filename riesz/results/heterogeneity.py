@@ -175,6 +175,8 @@ class Heterogeneity(Core):
         needed = sorted(set().union(*(term_columns(term, table.columns) for term in rhs)))
         frame = table.to_pandas(needed).iloc[kept].reset_index(drop=True)
         complete = frame.notna().all(axis=1).to_numpy()
+        if not complete.any():
+            raise DataError(f"Every row in use has a missing value among {listing(needed)}, which {formula!r} reads.")
         used = frame[complete].reset_index(drop=True)
         factors = [name for name in needed if isinstance(used[name].dtype, pd.CategoricalDtype)]
         used = replace_columns(used, {name: used[name].cat.remove_unused_categories() for name in factors})
