@@ -22,6 +22,7 @@ from riesz.evaluation import (
     EvaluationError,
     depend_on_other_rows,
     evaluate,
+    extent,
     never_seen,
     rows_apart,
     shuffled_rows,
@@ -30,7 +31,6 @@ from riesz.evaluation import (
 )
 from riesz.formatting import label, labels
 from riesz.formula import term_columns
-from riesz.frame import LARGEST, SMALLEST
 from riesz.moment import Array
 from riesz.replacement import replace_columns
 
@@ -39,6 +39,7 @@ _STEP = float(
 )  # of the local spread: balances truncation and rounding of a central difference
 _WHOLE_LEVEL = re.compile(r"\[(T\.)?(-?\d+)\.0\]")  # numbers are floats here, so a level 5 of C(x) comes as 5.0
 _FACTOR = re.compile(r"C\(\s*(`[^`]+`|[^\W\d]\w*)\s*[,)]")  # C() of a plain column
+_LARGEST, _SMALLEST = 1e50, 1e-50  # learners take products of columns, and squares of those
 _LEAST_SPREAD = 1e-8  # of the level, below which derivatives are lost in rounding
 _KINK = 1e-2  # left and right slopes that differ by more than this share are a kink
 
@@ -78,27 +79,30 @@ class Columns:
     def _refuse_terms_of_other_rows(self) -> None:
         """A term such as ``x - np.mean(x)`` would move with a counterfactual treatment, and be another on new rows."""
         computed = [t for t in self._spec.terms if any(f.eval_method.value == "python" for f in t.factors)]
-        variables = sorted(set().union(*(self._reads[term] for term in computed)))
-        checks = [(computed, shuffled_rows(len(self._data)))]
-        for name in variables:
-            reading = [term for term in computed if name in self._reads[term]]
-            checks += [(reading, rows) for rows in rows_apart(self._data[name])]
-        for terms, rows in checks if computed else ():
-            spec, read = self._spec.subset(terms), sorted(set().union(*(self._reads[term] for term in terms)))
-            where = [index for term in terms for index in self._spec.term_indices[term]]
-            again = partial(values_of, spec, self._context)
-            moved = depend_on_other_rows(again, self._data[read], self.matrix[:, where], rows)
-            guilty = [str(term) for term in terms if moved[np.isin(where, self._spec.term_indices[term])].any()]
-            if guilty:
-                raise FormulaError(
-                    f"{listing(guilty)} is not computed row by row: its value at a row depends on the other rows or their order, "
-                    "so it would move with a counterfactual treatment and differ on new rows. Use center(), scale(), "
-                    "standardize(), bs(), cr() or poly(), which remember what they measured, or make the column beforehand: "
-                    "data.assign(...)."
+        if not computed or not len(self._data):
+            return
+        some, size = shuffled_rows(len(self._data)), extent(self.matrix)
+        apart = {name: rows_apart(self._data[name]) for name in set().union(*(self._reads[term] for term in computed))}
+        guilty = []
+        for term in computed:
+            read, where = sorted(self._reads[term]), self._spec.term_indices[term]
+            again = partial(values_of, self._spec.subset([term]), self._context)
+            if any(
+                depend_on_other_rows(
+                    again, self._data[read].iloc[rows], self.matrix[np.ix_(rows, where)], size[:, where]
                 )
+                for rows in (some, *(rows for name in read for rows in apart[name]))
+            ):
+                guilty.append(str(term))
+        if guilty:
+            raise FormulaError(
+                f"{listing(guilty)} is not computed row by row: its value at a row depends on the other rows or their order, so "
+                "that it would move with a counterfactual treatment and differ on new rows. Use center(), scale(), standardize(), "
+                "bs(), cr() or poly(), which remember what they measured, or make the column beforehand: data.assign(...)."
+            )
 
     def _refuse_extremes(self) -> None:
-        names, size = np.asarray(self.names), np.abs(self.matrix).max(axis=0, initial=0.0)
+        names, size = np.asarray(self.names), np.abs(extent(self.matrix)).max(axis=0)
         bad = ~np.isfinite(size)
         if bad.any():
             rows = int((~np.isfinite(self.matrix[:, bad])).any(axis=1).sum())
@@ -106,11 +110,11 @@ class Columns:
                 f"{listing(names[bad])} in the design is not finite on {rows} rows (the logarithm of zero, a division by zero?). "
                 "Change the formula or drop those rows."
             )
-        wrong = (size > LARGEST) | ((size > 0) & (size < SMALLEST))
+        wrong = (size > _LARGEST) | ((size > 0) & (size < _SMALLEST))
         if wrong.any():
             raise DataError(
                 f"{listing(names[wrong])} in the design reaches {size[wrong][0]:.3g} in absolute value; expected numbers between "
-                f"{SMALLEST:g} and {LARGEST:g}, whose squares and products can be computed. Rescale the columns it is made from."
+                f"{_SMALLEST:g} and {_LARGEST:g}, whose squares and products can be computed. Rescale the columns it is made from."
             )
 
     def on(self, data: pd.DataFrame) -> Columns:
@@ -260,10 +264,11 @@ class Columns:
                 f"The formula is not finite at {int(bad.any(axis=1).sum())} {rows} rows (the logarithm of a number below zero?). "
                 "Use a smaller shift, other rows or another transformation."
             )
-        if np.abs(values).max(initial=0.0) > LARGEST:
+        largest = np.abs(extent(values)).max(initial=0.0)
+        if largest > _LARGEST:
             raise EstimandError(
-                f"The formula's columns reach {np.abs(values).max():.3g} at {rows} rows; expected numbers up to {LARGEST:g}, whose "
-                "squares can be computed. Use a smaller shift, or rescale the columns."
+                f"The formula's columns reach {largest:.3g} at {rows} rows; expected numbers up to {_LARGEST:g}, whose squares can "
+                "be computed. Use a smaller shift, or rescale the columns."
             )
         return values
 

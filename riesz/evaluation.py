@@ -85,31 +85,33 @@ def values_of(spec: Any, context: Mapping[str, Any], frame: pd.DataFrame) -> Arr
     return evaluate(spec, frame, context)[0]
 
 
-def depend_on_other_rows(
-    again: Callable[[pd.DataFrame], Array], data: pd.DataFrame, known: Array, rows: npt.NDArray[np.intp]
-) -> npt.NDArray[np.bool_]:
-    """Which columns have other values when only some rows are there, in this order, shape (p,).
+def depend_on_other_rows(again: Callable[[pd.DataFrame], Array], some: pd.DataFrame, known: Array, size: Array) -> bool:
+    """Whether columns have other values, or cannot be made, when only some rows are there.
 
     Parameters
     ----------
     again : callable
         ``frame -> (k, p)``: evaluates the columns, with what was learned from all rows.
-    data : pandas.DataFrame
-        All rows.
-    known : ndarray, shape (n, p)
-        The columns there.
-    rows : ndarray of int, shape (k,)
+    some : pandas.DataFrame, k rows
+    known : ndarray, shape (k, p)
+        The columns at these rows when all rows are there.
+    size : ndarray, shape (2, p)
+        The columns' lowest and highest values on all rows.
     """
     try:
-        values = again(data.iloc[rows].reset_index(drop=True))
+        values = again(some.reset_index(drop=True))
     except EvaluationError as error:
         if error.memory:
             raise
-        return np.ones(known.shape[1], dtype=bool)
+        return True
     with np.errstate(all="ignore"):
-        tolerance = _TOLERANCE * np.ptp(known, axis=0) + _ROUNDING * np.abs(known).max(axis=0)
-    same = np.isclose(values, known[rows], rtol=0.0, atol=np.nan_to_num(tolerance), equal_nan=True)
-    return np.asarray(~same.all(axis=0))
+        tolerance = np.nan_to_num(_TOLERANCE * np.ptp(size, axis=0) + _ROUNDING * np.abs(size).max(axis=0))
+    return not np.isclose(values, known, rtol=0.0, atol=tolerance, equal_nan=True).all()
+
+
+def extent(matrix: Array) -> Array:
+    """The lowest and the highest value of each column, shape (2, p); without a copy of the matrix, which may be large."""
+    return np.stack([matrix.min(axis=0), matrix.max(axis=0)]) if len(matrix) else np.zeros((2, matrix.shape[1]))
 
 
 def rows_apart(column: pd.Series) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -148,10 +150,9 @@ def evaluate_term(
     formula = formulaic.Formula(f"0 + {{{text.strip('{}')}}}")
     try:
         known, spec = evaluate(formula, data if fitted is None else fitted, context)
-        if (
-            fitted is not None
-            and depend_on_other_rows(partial(values_of, spec, context), fitted, known, shuffled_rows(len(fitted))).any()
-        ):
+        rows = shuffled_rows(len(known))
+        again = partial(values_of, spec, context)
+        if fitted is not None and depend_on_other_rows(again, fitted.iloc[rows], known[rows], extent(known)):
             raise DataError(
                 f"The {what} {text!r} is not computed row by row, so it cannot be computed for new rows. Make it a column of the "
                 "data beforehand, and fit again."

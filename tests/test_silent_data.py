@@ -380,18 +380,18 @@ def test_expressions_too_small_or_too_large_to_square(frame: pd.DataFrame) -> No
 
 def test_products_too_large_to_square(frame: pd.DataFrame) -> None:
     data = frame.assign(u=frame["x"] * 1e90, v=(frame["w"] - 1) * 1e90)
-    with pytest.raises(
-        riesz.DataError, match=r"`u:v` in the design reaches .*e\+180.*Rescale the columns it is made from"
-    ):
+    with pytest.raises(riesz.DataError, match=r"`u`, `v`, `u:v` in the design reaches .*Rescale the columns"):
         riesz.ate("y ~ treat(a) + u * v", data)
     with pytest.raises(riesz.EstimandError, match=r"columns reach .* at counterfactual rows"):
         riesz.shift("y ~ treat(x) + {treat(x) ** 2}", frame, delta=1e80)
-    small = frame.assign(u=frame["x"] * 1e-90, v=(frame["w"] - 1) * 1e-90)
-    with pytest.raises(riesz.DataError, match="`u:v` in the design reaches"):
-        riesz.ate("y ~ treat(a) + u * v", small)
+    for factor in (1e-40, 1e40):
+        sized = frame.assign(u=frame["x"] * factor, v=(frame["w"] - 1) * factor)
+        with pytest.raises(riesz.DataError, match=r"^`u:v` in the design reaches"):
+            riesz.ate("y ~ treat(a) + u * v", sized)
+        riesz.ate("y ~ treat(a) + u + v", sized)
 
 
-@pytest.mark.parametrize("factor", [2.0**-200, 2.0**200])
+@pytest.mark.parametrize("factor", [2.0**-150, 2.0**150])
 def test_covariates_of_unusual_size_count_like_others(frame: pd.DataFrame, factor: float) -> None:
     plain = riesz.ate(FORMULA, frame)
     scaled = riesz.ate(FORMULA, frame.assign(x=frame["x"] * factor))
