@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.columns import Columns, evaluate_term
+from riesz.columns import Columns
 from riesz.design import Base, Blueprint, Design
 from riesz.errors import DataError, EstimandError, RieszWarning
 from riesz.estimands import Component, Estimand, Sample
@@ -23,8 +23,11 @@ from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.expressions import call
 from riesz.estimands.linear_form import LinearForm, Mu, Reading, read
 from riesz.estimands.treatment import Treatment, Wanted, describe_treatment
+from riesz.evaluation import evaluate_term
 from riesz.formula import Formula
+from riesz.frame import LARGEST, SMALLEST
 from riesz.moment import Array, Evaluation, Look, Moment, Points
+from riesz.replacement import replace_columns
 
 
 def build(
@@ -66,13 +69,15 @@ def build(
     """
     if formula.treatment_expression is not None:
         made = evaluate_term(formula.treatment_expression, data, context, "treatment")
-        data = data.assign(**{formula.treatment: made})
+        data = replace_columns(data, {formula.treatment: made})
     treatment, column = describe_treatment(
         data[formula.treatment], formula.reference, _wanted(estimands, data[formula.treatment]), estimands[0].verb
     )
-    data = data.assign(**{formula.treatment: column})
+    if not treatment.levels:
+        _refuse_extremes(treatment.values(data), f"Treatment `{treatment.name}`")
+    data = replace_columns(data, {formula.treatment: column})
     y = _outcome(formula, data, family, bounds, context)
-    sample = Sample(data, treatment, kept, total, context, formula.columns)
+    sample = Sample(data, treatment, kept, total, context, formula.columns, covariates=formula.covariates)
     components = bind(estimands, sample)
     columns = Columns(formula.rhs, data, context)
     forms = [component.moment(Mu(), data) for component in components]
@@ -141,6 +146,7 @@ def _outcome(
     context: Mapping[str, Any],
 ) -> Array:
     y = outcome_values(formula, data, family, context)
+    _refuse_extremes(y, f"The outcome `{formula.outcome}`")
     if np.ptp(y) == 0:
         raise DataError(
             f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); there is no effect to find."
@@ -150,6 +156,15 @@ def _outcome(
         said = "family='binomial' wants values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
         raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {said}.")
     return y
+
+
+def _refuse_extremes(values: Array, what: str) -> None:
+    """Squares of such numbers overflow, or vanish and with them the standard errors."""
+    size = float(np.abs(values).max())
+    if size > LARGEST or 0 < size < SMALLEST:
+        raise DataError(
+            f"{what} reaches {size:.3g} in absolute value; expected numbers between {SMALLEST:g} and {LARGEST:g}. Rescale it."
+        )
 
 
 def bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
@@ -163,6 +178,13 @@ def bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]
             "riesz.estimate(formula, data, {'one': riesz.APE('x1 > 0'), 'other': riesz.APE('x1 <= 0')})."
         )
     return components
+
+
+def bind_quietly(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
+    """The same without warnings, which were given when the estimands were bound first."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RieszWarning)
+        return bind(estimands, sample)
 
 
 def stack_moment(
@@ -214,7 +236,7 @@ def _known(
 def _points(
     columns: Columns, treatment: Treatment, changes: Mapping[str, pd.Series], wrt: str | None, data: pd.DataFrame
 ) -> Points:
-    inputs = treatment.inputs(data.assign(**changes))
+    inputs = treatment.inputs(replace_columns(data, changes))
     if wrt is None:
         return Points(*columns.at(changes), None, inputs, 0.0)
     return Points(*columns.tangent(changes, wrt), inputs, float(wrt == treatment.name))
@@ -227,16 +249,14 @@ def looks(
     treatment = sample.treatment
     levels = np.asarray(treatment.levels, dtype=object)
     data = treatment.set(sample.data, levels[other.astype(np.intp)] if treatment.levels else other)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RieszWarning)  # said already of the rows as they are
-        components = bind(estimands, replace(sample, data=data))
+    components = bind_quietly(estimands, replace(sample, data=data))
 
     def look(reading: Reading) -> Look:
         changes = columns.changed(reading.frame)
         along: Literal["value", "treatment", "other"] = "other"
         if reading.wrt in (None, treatment.name):
             along = "value" if reading.wrt is None else "treatment"
-        inputs = treatment.inputs(sample.data.assign(**changes))
+        inputs = treatment.inputs(replace_columns(sample.data, changes))
         return Look(reading.weight, inputs, along, bool(changes.keys() - {treatment.name}))
 
     return tuple(tuple(look(one) for one in component.moment(Mu(), data).readings) for component in components)
@@ -296,5 +316,6 @@ def _check_anchor(moment: Array, name: str) -> None:
     if scale == 0 or abs(h) < max(2 * spread, 1e-12 * scale):
         raise EstimandError(
             f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which cannot be told from "
-            "zero. Pass another anchor: a known function of treatment and covariates whose moment is clearly not zero."
+            "zero. Pass another anchor, a known function of treatment and covariates whose moment is clearly not zero: "
+            "riesz.CustomMoment(..., anchor=...)."
         )

@@ -10,21 +10,37 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-import formulaic
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.errors import DataError, EstimandError, FormulaError, listing
+from riesz.errors import DataError, EstimandError, FormulaError, RieszError, listing, nearest
+from riesz.evaluation import (
+    EvaluationError,
+    depend_on_other_rows,
+    evaluate,
+    extent,
+    never_seen,
+    rows_apart,
+    shuffled_rows,
+    unusable,
+    values_of,
+)
+from riesz.formatting import label, labels
 from riesz.formula import term_columns
 from riesz.moment import Array
+from riesz.replacement import replace_columns
 
 _STEP = float(
     np.cbrt(np.finfo(float).eps)
 )  # of the local spread: balances truncation and rounding of a central difference
 _WHOLE_LEVEL = re.compile(r"\[(T\.)?(-?\d+)\.0\]")  # numbers are floats here, so a level 5 of C(x) comes as 5.0
+_FACTOR = re.compile(r"C\(\s*(`[^`]+`|[^\W\d]\w*)\s*[,)]")  # C() of a plain column
+_LARGEST, _SMALLEST = 1e50, 1e-50  # learners take products of columns, and squares of those
+_LEAST_SPREAD = 1e-8  # of the level, below which derivatives are lost in rounding
 _KINK = 1e-2  # left and right slopes that differ by more than this share are a kink
 
 
@@ -44,26 +60,61 @@ class Columns:
         self._data = self._fitted = data
         read = sorted(set().union(*(term_columns(term, list(data.columns)) for term in rhs)))
         try:
-            with np.errstate(all="ignore"):  # what is not finite is told below
-                fitted = rhs.get_model_matrix(data[read], context=context, na_action="ignore", output="numpy")
-        except Exception as error:
-            raise FormulaError(
-                f"The formula's columns cannot be made: {_plain(error)} Change that part, or convert the column it reads."
-            ) from error
-        self._spec = fitted.model_spec
+            self.matrix, self._spec = evaluate(rhs, data[read], context)
+            self._read_terms()
+            self._refuse_terms_of_other_rows()
+        except EvaluationError as error:
+            raise unusable(error, f"The formula's columns of {len(data):,} rows") from error.__cause__
+        self._refuse_extremes()
+
+    def _read_terms(self) -> None:
+        """What the columns are called, and which variables they read."""
+        data = self._data
         self.names = _plain_levels(tuple(self._spec.column_names))
-        self.matrix: Array = np.ascontiguousarray(fitted, dtype=float)
         self._reads = {term: term_columns(term, list(data.columns)) for term in self._spec.terms}
         self.used = frozenset().union(*self._reads.values())
         own = {index: term for term in self._spec.terms for index in self._spec.term_indices[term]}
         self.reads = tuple(frozenset(self._reads[own[index]]) for index in range(len(self.names)))
-        bad = ~np.isfinite(self.matrix).all(axis=0)
+
+    def _refuse_terms_of_other_rows(self) -> None:
+        """A term such as ``x - np.mean(x)`` would move with a counterfactual treatment, and be another on new rows."""
+        computed = [t for t in self._spec.terms if any(f.eval_method.value == "python" for f in t.factors)]
+        if not computed or not len(self._data):
+            return
+        some, size = shuffled_rows(len(self._data)), extent(self.matrix)
+        apart = {name: rows_apart(self._data[name]) for name in set().union(*(self._reads[term] for term in computed))}
+        guilty = []
+        for term in computed:
+            read, where = sorted(self._reads[term]), self._spec.term_indices[term]
+            again = partial(values_of, self._spec.subset([term]), self._context)
+            if any(
+                depend_on_other_rows(
+                    again, self._data[read].iloc[rows], self.matrix[np.ix_(rows, where)], size[:, where]
+                )
+                for rows in (some, *(rows for name in read for rows in apart[name]))
+            ):
+                guilty.append(str(term))
+        if guilty:
+            raise FormulaError(
+                f"{listing(guilty)} is not computed row by row: its value at a row depends on the other rows or their order, so "
+                "that it would move with a counterfactual treatment and differ on new rows. Use center(), scale(), standardize(), "
+                "bs(), cr() or poly(), which remember what they measured, or make the column beforehand: data.assign(...)."
+            )
+
+    def _refuse_extremes(self) -> None:
+        names, size = np.asarray(self.names), np.abs(extent(self.matrix)).max(axis=0)
+        bad = ~np.isfinite(size)
         if bad.any():
-            names = np.asarray(self.names)[bad]
             rows = int((~np.isfinite(self.matrix[:, bad])).any(axis=1).sum())
             raise DataError(
-                f"{listing(names)} in the design is not finite on {rows} rows (the logarithm of zero, a division by zero?). "
+                f"{listing(names[bad])} in the design is not finite on {rows} rows (the logarithm of zero, a division by zero?). "
                 "Change the formula or drop those rows."
+            )
+        wrong = (size > _LARGEST) | ((size > 0) & (size < _SMALLEST))
+        if wrong.any():
+            raise DataError(
+                f"{listing(names[wrong])} in the design reaches {size[wrong][0]:.3g} in absolute value; expected numbers between "
+                f"{_SMALLEST:g} and {_LARGEST:g}, whose squares and products can be computed. Rescale the columns it is made from."
             )
 
     def on(self, data: pd.DataFrame) -> Columns:
@@ -96,7 +147,26 @@ class Columns:
             column = _conform(frame[name], self._data[name])
             if not _same(column, self._data[name]):
                 found[name] = column
+        self._refuse_strays(frame, bool(found))
         return found
+
+    def _refuse_strays(self, frame: pd.DataFrame, changes: bool) -> None:
+        """A misspelt column would change nothing, and the moment would be another than was meant."""
+        new = [str(name) for name in frame.columns if name not in self._data.columns]
+        if new:
+            hint = nearest(new[0], sorted(self.used)) or nearest(new[0], list(self._data.columns))
+            raise EstimandError(
+                f"A reading of mu has the column {listing(new)}, which the data do not have.{hint} Change columns of the formula, "
+                "such as mu(data.assign(a=0)), and keep other new columns out of the frame that mu reads."
+            )
+        if changes:
+            return
+        idle = [name for name in frame.columns if name not in self.used and not frame[name].equals(self._data[name])]
+        if idle:
+            raise EstimandError(
+                f"A reading of mu changes {listing(idle)} alone, which the formula does not read, so that mu stays the same. The "
+                f"formula reads {listing(sorted(self.used))}."
+            )
 
     def interact(self, name: str) -> bool:
         """Whether some term reads a variable together with another one."""
@@ -117,8 +187,9 @@ class Columns:
     def at(self, changes: Mapping[str, pd.Series]) -> tuple[npt.NDArray[np.intp], Array]:
         """The columns that these changes reach, and their values there, shapes (q,) and (n, q)."""
         where, spec = self._reached(set(changes))
-        return where, self._evaluate(spec, self._data.assign(**changes))
+        return where, self._evaluate(spec, replace_columns(self._data, changes))
 
+    @np.errstate(all="ignore")  # what is not finite is told
     def tangent(self, changes: Mapping[str, pd.Series], wrt: str) -> tuple[npt.NDArray[np.intp], Array, Array]:
         """The reached columns, their values and their derivatives along the column ``wrt``.
 
@@ -131,10 +202,16 @@ class Columns:
         ndarray, shape (n, q)
         ndarray, shape (n, q)
         """
-        frame = self._data.assign(**changes)
+        if wrt not in self.used:
+            raise EstimandError(
+                f"mu.derivative(..., wrt={wrt!r}): the formula does not read `{wrt}`, so that the derivative is zero by "
+                f"definition. It reads {listing(sorted(self.used))}."
+            )
+        frame = replace_columns(self._data, changes)
         where, spec = self._reached({*changes, wrt})
         if self._data[wrt].dtype != np.float64:
             raise EstimandError(f"mu.derivative(..., wrt={wrt!r}): `{wrt}` holds labels; a derivative wants a number.")
+        _refuse_tiny_spread(self._fitted[wrt])
         a = frame[wrt].to_numpy()
         known = self._fitted[wrt].to_numpy()
         lowest, highest = min(a.min(), known.min()), max(a.max(), known.max())
@@ -142,7 +219,7 @@ class Columns:
         here = self._evaluate(spec, frame)
 
         def at(values: Array, rows: npt.NDArray[np.bool_]) -> Array:
-            return self._evaluate(spec, frame[rows].assign(**{wrt: values[rows]}))
+            return self._evaluate(spec, replace_columns(frame[rows], {wrt: values[rows]}))
 
         everywhere = np.ones(len(a), dtype=bool)
         above, below = np.minimum(a + step, highest), np.maximum(a - step, lowest)
@@ -157,6 +234,11 @@ class Columns:
             if rows.any():
                 one, two = a + towards * step, a + 2 * towards * step
                 slopes[rows] = towards * (4 * at(one, rows) - at(two, rows) - 3 * here[rows]) / (2 * step[rows, None])
+        if not np.isfinite(slopes).all():
+            raise EstimandError(
+                f"The formula has no finite derivative along `{wrt}` on {int((~np.isfinite(slopes)).any(axis=1).sum())} rows. Use "
+                "another transformation, or drop those rows."
+            )
         return where, here, slopes
 
     def _reached(self, changed: set[str]) -> tuple[npt.NDArray[np.intp], Any]:
@@ -167,20 +249,45 @@ class Columns:
     def _evaluate(self, spec: Any, frame: pd.DataFrame, rows: str = "counterfactual") -> Array:
         if spec is None:
             return np.empty((len(frame), 0))
+        read = sorted(set().union(*(self._reads[term] for term in spec.terms)))
         try:
-            with np.errstate(all="ignore"):
-                read = sorted(set().union(*(self._reads[term] for term in spec.terms)))
-                made = spec.get_model_matrix(frame[read], context=self._context, na_action="ignore", output="numpy")
-        except Exception as error:
-            raise self._out_of_reach(frame, error, rows) from error
-        values = np.asarray(made, dtype=float)
+            values = values_of(spec, self._context, frame[read])
+        except EvaluationError as error:
+            if error.memory:
+                raise unusable(error, f"The formula's columns of {len(frame):,} {rows} rows") from error.__cause__
+            raise (
+                self._unseen(spec, frame, rows) if error.unseen else self._out_of_reach(frame, error, rows)
+            ) from error.__cause__
         bad = ~np.isfinite(values)
         if bad.any():
             raise EstimandError(
                 f"The formula is not finite at {int(bad.any(axis=1).sum())} {rows} rows (the logarithm of a number below zero?). "
                 "Use a smaller shift, other rows or another transformation."
             )
+        largest = np.abs(extent(values)).max(initial=0.0)
+        if largest > _LARGEST:
+            raise EstimandError(
+                f"The formula's columns reach {largest:.3g} at {rows} rows; expected numbers up to {_LARGEST:g}, whose squares can "
+                "be computed. Use a smaller shift, or rescale the columns."
+            )
         return values
+
+    def _unseen(self, spec: Any, frame: pd.DataFrame, rows: str) -> RieszError:
+        """Which levels the factors of some rows have that the fitted ones do not."""
+        for expression, (_, state) in self._spec.encoder_state.items():
+            column = _FACTOR.match(expression)
+            name = column.group(1).strip("`") if column else expression
+            known = state.get("categories")
+            if known is None or name not in frame.columns:
+                continue
+            levels = labels(level for level in frame[name].dropna().unique() if level not in set(known))
+            if levels:
+                return never_seen(
+                    f"the level {listing(levels)} of `{name}`", f" Its levels are {listing(labels(known))}.", rows
+                )
+        factors = {expression for expression, (_, state) in self._spec.encoder_state.items() if "categories" in state}
+        terms = [str(term) for term in spec.terms if any(factor.expr in factors for factor in term.factors)]
+        return never_seen(f"a level of {listing(terms)}", "", rows)
 
     def _out_of_reach(self, frame: pd.DataFrame, error: Exception, rows: str) -> EstimandError:
         for name in sorted(self.used):
@@ -190,11 +297,23 @@ class Columns:
             outside = int(((frame[name] < column.min()) | (frame[name] > column.max())).sum())
             if outside:
                 return EstimandError(
-                    f"{outside} {rows} rows have `{name}` outside the range of the data [{column.min():g}, "
-                    f"{column.max():g}], where a spline such as bs() is not defined. Use cr() or cs() (natural splines, which "
+                    f"{outside} {rows} rows have `{name}` outside the range of the data [{label(column.min())}, "
+                    f"{label(column.max())}], where a spline such as bs() is not defined. Use cr() or cs() (natural splines, which "
                     "extend in a straight line), a polynomial, or a smaller shift."
                 )
-        return EstimandError(f"The formula cannot be evaluated at {rows} rows: {_plain(error)}")
+        return EstimandError(f"The formula cannot be evaluated at {rows} rows: {error}")
+
+
+def _refuse_tiny_spread(column: pd.Series) -> None:
+    """Differences of numbers that agree in most of their 16 digits are mostly rounding."""
+    level, spread = float(column.abs().max()), float(column.std())
+    if spread == 0:
+        raise EstimandError(f"`{column.name}` is constant, so that there is no derivative along it.")
+    if spread < _LEAST_SPREAD * level:
+        raise EstimandError(
+            f"`{column.name}` varies little around a large number (standard deviation {spread:.3g}, level {level:.3g}), so that "
+            "derivatives along it would be lost in rounding. Subtract a constant from it beforehand, such as its first value."
+        )
 
 
 def _local_spread(a: Array, known: Array) -> Array:
@@ -207,38 +326,16 @@ def _local_spread(a: Array, known: Array) -> Array:
     return np.where(spread > 1e-9 * whole, spread, whole)  # heavy ties
 
 
-def evaluate_term(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str) -> pd.Series:
-    """One column from a formula's expression, such as ``log(y)``."""
-    if text.strip("`") in data.columns:
-        return data[text.strip("`")]
-    try:
-        with np.errstate(all="ignore"):
-            made = formulaic.Formula(f"0 + {{{text.strip('{}')}}}").get_model_matrix(
-                data, context=context, na_action="ignore"
-            )
-    except Exception as error:
-        raise DataError(f"The {what} {text!r} cannot be computed: {_plain(error)} Change that part.") from error
-    if made.shape[1] != 1:
-        raise DataError(f"The {what} {text!r} gives {made.shape[1]} columns; wanted one.")
-    column = pd.Series(np.asarray(made, dtype=float)[:, 0], index=data.index, name=text)
-    bad = int((~np.isfinite(column)).sum())
-    if bad:
-        raise DataError(
-            f"The {what} {text!r} is not finite on {bad} rows (the logarithm of zero?). Change it or drop those rows."
-        )
-    return column
-
-
 def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
     if isinstance(like.dtype, pd.CategoricalDtype):
         if column.dtype == like.dtype:
             return column
         known = column.astype(object).isin(list(like.cat.categories)).to_numpy()
         if not known.all():
-            unseen = sorted({str(value) for value in column.astype(object)[~known]})
+            unseen = sorted(labels(column.astype(object)[~known].unique()))
             raise EstimandError(
                 f"A reading of mu sets `{like.name}` to {listing(unseen)}, a level never seen in the data. Its levels are "
-                f"{listing(like.cat.categories)}."
+                f"{listing(labels(like.cat.categories))}."
             )
         return pd.Series(pd.Categorical(column.astype(object), dtype=like.dtype), index=like.index, name=like.name)
     try:
@@ -262,7 +359,3 @@ def _plain_levels(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names of columns with whole numbers as the user wrote them: ``C(x)[T.5]`` for ``C(x)[T.5.0]``."""
     made = tuple(_WHOLE_LEVEL.sub(r"[\1\2]", name) for name in names)
     return made if len(set(made)) == len(set(names)) else names  # labels "5" and "5.0" stay apart
-
-
-def _plain(error: Exception) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().split("\n")[0]

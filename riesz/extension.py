@@ -7,25 +7,27 @@ knots, levels, centres and anchors of the fit. Levels that the fit never saw are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.assembly import bind, looks, outcome_values, stack_anchors, stack_moment
-from riesz.columns import Columns, evaluate_term
+from riesz.assembly import bind, bind_quietly, looks, outcome_values, stack_anchors, stack_moment
+from riesz.columns import Columns
 from riesz.design import Base, Blueprint
 from riesz.errors import DataError, EstimandError, FormulaError, listing
 from riesz.estimands import Estimand, Sample
-from riesz.estimands.base import show
 from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.linear_form import Mu
+from riesz.evaluation import evaluate_term
+from riesz.formatting import labels
 from riesz.formula import Formula, parse
 from riesz.frame import Table
 from riesz.harmless import strange_part
 from riesz.moment import Array
+from riesz.replacement import replace_columns
 
 
 @dataclass(frozen=True)
@@ -97,15 +99,15 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
     trained = Columns(formula.rhs, fitted, recipe.context)
     columns = trained.on(frame)
     n = len(frame)
-    sample = Sample(frame, treatment, np.arange(n), n, recipe.context, formula.columns, fitted)
+    sample = Sample(frame, treatment, np.arange(n), n, recipe.context, formula.columns, fitted, formula.covariates)
     components = bind(recipe.estimands, sample)
     moment, readings = stack_moment(
         [component.moment(Mu(), frame) for component in components], components, columns, treatment, frame
     )
-    original = Sample(fitted, treatment, np.arange(len(fitted)), len(fitted), recipe.context, formula.columns)
+    original = replace(sample, data=fitted, kept=np.arange(len(fitted)), total=len(fitted), fitted=None)
     anchors = [
-        automatic_anchor(one.moment(Mu(), fitted), original, formula.covariates) if one.anchor is None else one.anchor
-        for one in components
+        automatic_anchor(old.moment(Mu(), fitted), original, formula.covariates) if new.anchor is None else new.anchor
+        for old, new in zip(bind_quietly(recipe.estimands, original), components, strict=True)
     ]
     y = np.full(n, np.nan)
     if known.any():
@@ -176,16 +178,15 @@ def _frame(
         raise DataError("Every row of the new data has a missing value among the columns that the fit needs.")
     frame = frame[complete].reset_index(drop=True)
     named = [name for name in frame.columns if name != treatment]
-    frame = frame.assign(**{name: _conform(frame[name], fitted[name]) for name in named})
+    frame = replace_columns(frame, {name: _conform(frame[name], fitted[name]) for name in named})
     if formula.treatment_expression is not None:
-        frame = frame.assign(
-            **{treatment: evaluate_term(formula.treatment_expression, frame, recipe.context, "treatment")}
-        )
+        made = evaluate_term(formula.treatment_expression, frame, recipe.context, "treatment", fitted)
+        frame = replace_columns(frame, {treatment: made})
     arms = blueprint.treatment.levels
-    frame = frame.assign(**{treatment: _conform(frame[treatment], fitted[treatment])})
+    frame = replace_columns(frame, {treatment: _conform(frame[treatment], fitted[treatment])})
     unseen = sorted(set(frame[treatment].unique()) - set(arms)) if arms else []
     if unseen:
-        raise _never_seen(treatment, map(show, unseen), map(show, arms))
+        raise _never_seen(treatment, labels(unseen), labels(arms))
     there = outcome <= set(table.columns)
     known = present[sorted(outcome)].all(axis=1).to_numpy()[complete] if there else np.zeros(len(frame), dtype=bool)
     return frame, complete, known
@@ -196,9 +197,9 @@ def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
     if isinstance(like.dtype, pd.CategoricalDtype):
         values = column.astype(object)
         levels = list(like.cat.categories)
-        unseen = sorted({str(value) for value in values[column.notna() & ~values.isin(levels)]})
-        if unseen:
-            raise _never_seen(str(like.name), unseen, map(show, levels))
+        unseen = values[column.notna() & ~values.isin(levels)].unique()
+        if len(unseen):
+            raise _never_seen(str(like.name), sorted(labels(unseen)), labels(levels))
         return pd.Series(pd.Categorical(values, dtype=like.dtype), index=column.index, name=like.name)
     if like.dtype == np.float64 and column.dtype != np.float64:
         raise DataError(

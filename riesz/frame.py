@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
@@ -17,11 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from riesz.arrow import copy_table, decode, is_arrow, to_series
 from riesz.errors import DataError, listing, nearest
+from riesz.formatting import label, labels
+from riesz.quoting import quote
+from riesz.replacement import replace_columns
 
 _MOST_NUMERIC_GROUPS = 20
+_SMALL = 2**26  # bytes of a table that is copied outright
+_COPY_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
+_ARROW_INDEX = re.compile(r"__index_level_\d+__")  # what becomes of pandas' row labels in an Arrow table
 _FILE = re.compile(r"^[^~]*([\\/]|\.\w{1,8}$)")  # a path or an ending, and no formula
-_HUGE = 1e100  # squares of larger numbers overflow
+LARGEST, SMALLEST = 1e100, 1e-100  # squares of numbers beyond overflow, or vanish
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,10 @@ class Groups:
 class Table:
     """The user's data, of which columns are converted when asked for.
 
+    What the user does to the data afterwards does not reach it. Tables of up to 64 MB are copied outright. Larger ones, of which
+    there may be many fits, share their columns with the user's until either is changed (pandas' copy-on-write; polars and Arrow
+    never change a column in place). Before pandas 3 every table is copied.
+
     Attributes
     ----------
     columns : tuple of str
@@ -76,7 +88,8 @@ class Table:
     def __init__(self, data: Any) -> None:
         self._native: Any
         if isinstance(data, pd.DataFrame):
-            self._native, names = data, list(data.columns)
+            small = int(data.memory_usage().sum()) <= _SMALL
+            self._native, names = data.copy(deep=small or not _COPY_ON_WRITE), list(data.columns)
         else:
             self._native, names = _read(data)
         odd = [name for name in names if not isinstance(name, str)]
@@ -97,9 +110,7 @@ class Table:
 
     def to_pandas(self, columns: Sequence[str]) -> pd.DataFrame:
         """The named columns, normalised, with a fresh index."""
-        return pd.DataFrame(
-            {name: normalise(self._column(name)) for name in columns}, index=range(self.rows), copy=False
-        )
+        return pd.DataFrame({name: normalise(self._column(name)) for name in columns}, index=range(self.rows))
 
     def export(self) -> pd.DataFrame:
         """The whole table in pandas, its columns as they came."""
@@ -119,13 +130,12 @@ class Table:
             return self._column(spec)
         if isinstance(spec, pd.Series):
             self.check_index(spec, what)
-        values = np.asarray(spec)
-        if values.shape != (self.rows,):
+        if np.shape(spec) != (self.rows,):
             raise DataError(
-                f"{what} has the wrong length: shape {values.shape}; wanted one value for each of the {self.rows} rows of the "
+                f"{what} has the wrong length: shape {np.shape(spec)}; wanted one value for each of the {self.rows} rows of the "
                 "data, or a column's name."
             )
-        return pd.Series(values)
+        return _series(spec)
 
     def check_index(self, given: pd.Series, what: str) -> None:
         """Values go by position; a Series that is labelled otherwise than the data would be misaligned without a word."""
@@ -188,21 +198,48 @@ class Table:
     def groups(self, spec: Any, kept: npt.NDArray[np.intp]) -> Groups:
         """Read a column's name, or one label for each row of the table, as groups of the rows in use."""
         name = spec if isinstance(spec, str) else str(getattr(spec, "name", None) or "group")
-        labels = self.per_row(spec, "by")
-        if isinstance(spec, pd.Series):
-            labels = spec.reset_index(drop=True)  # a category keeps its order
-        return make_groups(name, labels.iloc[kept].reset_index(drop=True))
+        return make_groups(name, self.per_row(spec, "by").iloc[kept].reset_index(drop=True))
 
     def _column(self, name: str) -> pd.Series:
         if isinstance(self._native, pd.DataFrame):
-            return self._native[name].reset_index(drop=True)
-        column = self._native[name]
-        if column.dtype == nw.Categorical and column.implementation.is_polars():
-            column = column.cast(nw.String)  # polars orders categories by appearance; the rest of the world by name
-        try:
-            return pd.Series(column.to_pandas(), name=name).reset_index(drop=True)
-        except (ModuleNotFoundError, ImportError):  # polars without pyarrow
-            return pd.Series(column.to_list(), name=name)
+            return decode(self._native[name].reset_index(drop=True))
+        return _from_narwhals(self._native[name], name in self._categories).rename(name)
+
+    @cached_property
+    def _categories(self) -> frozenset[str]:
+        """The columns of an Arrow table that were categories of pandas, whose order means something."""
+        if isinstance(self._native, pd.DataFrame) or not self._native.implementation.is_pyarrow():
+            return frozenset()
+        known = (self._native.to_native().schema.pandas_metadata or {}).get("columns", [])
+        return frozenset(
+            column["name"]
+            for column in known
+            if column["pandas_type"] == "categorical"
+            and column["numpy_type"].startswith("int")  # the type of the codes
+        )
+
+
+def _from_narwhals(column: nw.Series[Any], keep_order: bool = False) -> pd.Series:
+    if column.implementation.is_pyarrow():
+        return to_series(column.to_native(), keep_order)
+    if column.dtype == nw.Categorical and column.implementation.is_polars():
+        column = column.cast(nw.String)  # polars orders categories by appearance; the rest of the world by name
+    if column.dtype in (nw.Int128, nw.UInt128):  # pandas and Arrow have none
+        return pd.Series(column.to_list(), dtype=object)
+    try:
+        return pd.Series(column.to_pandas()).reset_index(drop=True)
+    except (ModuleNotFoundError, ImportError):  # polars without pyarrow
+        return pd.Series(column.to_list())
+
+
+def _series(values: Any) -> pd.Series:
+    """One value for each row, from whatever holds them; categories stay categories."""
+    if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)):
+        return decode(pd.Series(values).reset_index(drop=True))
+    if is_arrow(values):
+        return to_series(values)
+    known = nw.from_native(values, series_only=True, pass_through=True)
+    return _from_narwhals(known) if isinstance(known, nw.Series) else pd.Series(np.asarray(values))
 
 
 def _is_column(part: object) -> bool:
@@ -223,11 +260,17 @@ def _read(data: Any) -> tuple[Any, list[str]]:
             "pandas.DataFrame({'y': y, 'a': a, ...})."
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    return eager, list(eager.columns)
+    if eager.implementation.is_pyarrow():
+        native = eager.to_native()
+        names = [name for name in native.column_names if not _ARROW_INDEX.fullmatch(name)]
+        return nw.from_native(copy_table(native) if native.nbytes <= _SMALL else native), names
+    small = eager.estimated_size() <= _SMALL
+    return eager[np.arange(len(eager))] if small else eager.clone(), list(eager.columns)
 
 
 def normalise(column: pd.Series) -> pd.Series:
     """Numbers and truth values to float64, text to categories; a category keeps its order and loses unused levels."""
+    column = decode(column)
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return column.cat.remove_unused_categories()
@@ -235,10 +278,12 @@ def normalise(column: pd.Series) -> pd.Series:
         return column
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return column.astype("Float64").astype("float64") if column.isna().any() else column.astype("float64")
-    if pd.api.types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+    if pd.api.types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype) or dtype.kind in "mM":
         return column
     kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind in ("date", "datetime", "time", "timedelta", "complex"):
+    if kind in ("date", "datetime", "time", "timedelta", "complex") or (
+        kind == "mixed" and column.map(is_nested).any()
+    ):
         return column
     if kind in ("integer", "floating", "mixed-integer-float", "boolean", "decimal"):
         return pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype("float64")
@@ -249,29 +294,32 @@ def normalise(column: pd.Series) -> pd.Series:
         return column
 
 
+def is_nested(value: object) -> bool:
+    """Whether something holds several values, and so is neither a number nor a label."""
+    return isinstance(value, (tuple, list, dict, set, frozenset, np.ndarray))
+
+
 def make_groups(name: str, column: pd.Series) -> Groups:
     """Groups from labels, truth values or a few numbers."""
-    if pd.api.types.is_bool_dtype(column.dtype):
-        column = column.astype(str).astype("category")
-    labels = normalise(column)
-    if labels.dtype == np.float64:
-        distinct = np.unique(labels.dropna())
+    if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
+        column = column.map({True: "True", False: "False"}, na_action="ignore").astype("category")
+    column = normalise(column)
+    if column.dtype == np.float64:
+        distinct = np.unique(column.dropna())
         if len(distinct) > _MOST_NUMERIC_GROUPS:
             raise DataError(
                 f"`{name}` has {len(distinct)} distinct numbers; wanted groups, at most {_MOST_NUMERIC_GROUPS}. Cut it first, for "
-                f"example with pandas.qcut(data[{name!r}], 4), or project on it with fit.blp('~ {name}')."
+                f"example with pandas.qcut(data[{name!r}], 4), or project on it with fit.blp('~ {quote(name)}')."
             )
-        labels = labels.map({value: f"{value:g}" for value in distinct}).astype(
-            pd.CategoricalDtype([f"{value:g}" for value in distinct])
-        )
-    if not isinstance(labels.dtype, pd.CategoricalDtype):
-        raise DataError(f"`{name}` is {labels.dtype}; wanted labels, truth values or a few numbers for groups.")
-    levels = tuple(str(level) for level in labels.cat.categories)
-    if len(levels) > max(2, len(labels) / 2):
-        raise DataError(f"`{name}` has {len(levels)} groups in {len(labels)} rows, like an identifier; merge some.")
+        column = pd.Series(pd.Categorical(column, categories=distinct))
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        raise DataError(f"`{name}` is {column.dtype}; wanted labels, truth values or a few numbers for groups.")
+    levels = labels(column.cat.categories)
+    if len(levels) > max(2, len(column) / 2):
+        raise DataError(f"`{name}` has {len(levels)} groups in {len(column)} rows, like an identifier; merge some.")
     if not levels:
         raise DataError(f"`{name}` is missing on every row in use; wanted a group for each.")
-    return Groups(name, levels, labels.cat.codes.to_numpy(dtype=np.intp))
+    return Groups(name, levels, column.cat.codes.to_numpy(dtype=np.intp))
 
 
 def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
@@ -279,23 +327,36 @@ def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
     for name in columns:
         column = data[name]
         if column.dtype == np.float64:
-            infinite = int((np.abs(column.to_numpy()) > _HUGE).sum())
+            size = np.abs(column.to_numpy())
+            infinite = int((size > LARGEST).sum())
+            if 0 < size.max(initial=0.0) < SMALLEST:
+                raise DataError(
+                    f"Column `{name}` holds numbers below {label(SMALLEST)} alone, whose squares vanish. Rescale it, for example "
+                    f"by data[{name!r}] / data[{name!r}].std()."
+                )
             if infinite:
                 raise DataError(
-                    f"Column `{name}` has {infinite} infinite values (or beyond {_HUGE:g}). Set them to missing or drop those rows."
+                    f"Column `{name}` has {infinite} infinite values (or beyond {label(LARGEST)}). Set them to missing or "
+                    "drop those rows."
                 )
         elif isinstance(column.dtype, pd.CategoricalDtype):
             levels = len(column.cat.categories)
             if (levels > 100 and levels > len(data) / 4) or (levels > 10 and levels > 0.9 * len(data)):
                 raise DataError(
                     f"Column `{name}` has {levels} distinct labels in {len(data)} rows, like an identifier; as a factor it would "
-                    f"add a column for each. Leave it out with `. - {name}`."
+                    f"add a column for each. Leave it out with {_without(name)}."
                 )
         else:
             raise DataError(
                 f"Column `{name}` is {column.dtype}; wanted numbers, truth values or labels. Convert it, or leave it out with "
-                f"`. - {name}`."
+                f"{_without(name)}."
             )
+
+
+def _without(name: str) -> str:
+    """How a formula leaves a column out of ``.``."""
+    quoted = quote(name)
+    return f"`. - {name}`" if quoted == name else f"'. - {quoted}'"
 
 
 def drop_missing(data: pd.DataFrame, columns: Sequence[str], na_action: str) -> pd.DataFrame:
@@ -324,4 +385,4 @@ def drop_missing(data: pd.DataFrame, columns: Sequence[str], na_action: str) -> 
             "of the formula, or fill them."
         )
     categorical = [name for name in kept.columns if isinstance(kept[name].dtype, pd.CategoricalDtype)]
-    return kept.assign(**{name: kept[name].cat.remove_unused_categories() for name in categorical})
+    return replace_columns(kept, {name: kept[name].cat.remove_unused_categories() for name in categorical})

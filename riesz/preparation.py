@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -20,16 +21,17 @@ from riesz.crossfitting import Problem, Split, check_splits, make_splits, warn_o
 from riesz.design import Blueprint
 from riesz.errors import DataError, LearnerError, nearest
 from riesz.estimands import Estimand
-from riesz.estimands.base import show
 from riesz.estimators import ESTIMATORS
 from riesz.extension import Recipe
 from riesz.folds import draw_labels
 from riesz.formula import parse
-from riesz.frame import ClusterLabels, Table, drop_missing, refuse_unusable
+from riesz.frame import LARGEST, SMALLEST, ClusterLabels, Table, drop_missing, is_nested, normalise, refuse_unusable
 from riesz.inference import Weights
 from riesz.learners import Learner
 from riesz.model import Model
+from riesz.replacement import replace_columns
 from riesz.trimming import Trimming
+from riesz.untrained import refuse_untrained
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ def prepare(
 
     # 2. the rows in use
     extras = {name: table.per_row(spec, name) for name, spec in labels.items() if spec is not None}
+    if "folds" in extras and extras["folds"].map(is_nested).any():
+        raise DataError("folds must be text or numbers, one label for each row; got nested values.")
     _check_policy_index(estimands, table)
     frame, kept = _rows(table, parsed.variables, estimands, {**extras, **clustering}, settings.na_action)
     weighting = _weights(extras, kept)
@@ -157,6 +161,7 @@ def prepare(
         scope,
     )
     splits = _splits(blueprint, settings, extras.get("folds"), kept, clusters)
+    refuse_untrained(blueprint.design.base, splits)
     words = {"weights": "sampling", "freq_weights": "frequency"}
     model = Model(
         recipe=Recipe(
@@ -184,7 +189,12 @@ def _named(scope: Mapping[str, Any], formula: str, estimands: Sequence[Estimand]
     """The variables that the formula or a policy may name: keeping the caller's whole scope would keep all of its data alive."""
     texts = [formula, *(spec for estimand in estimands for spec in estimand.specifications() if isinstance(spec, str))]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
-    return {name: scope[name] for name in sorted(words) if name in scope}
+    return {name: _owned(scope[name]) for name in sorted(words) if name in scope}
+
+
+def _owned(value: Any) -> Any:
+    """Lists and arrays, such as knots, in a copy that later changes do not reach."""
+    return deepcopy(value) if isinstance(value, (list, dict, set, np.ndarray, pd.Series, pd.Index)) else value
 
 
 def _is_array(spec: Any) -> bool:
@@ -203,7 +213,7 @@ def _rows(
     everything = any(estimand.reads_everything for estimand in estimands)
     frame = table.to_pandas([name for name in table.columns if everything or name in needed])
     marks = {f"{name} (argument)": column.isna().map({True: np.nan, False: 0.0}) for name, column in extras.items()}
-    marked = frame.assign(**marks) if any(mark.isna().any() for mark in marks.values()) else frame
+    marked = replace_columns(frame, marks) if any(mark.isna().any() for mark in marks.values()) else frame
     used = [name for name in marked.columns if name in needed or name in marks]
     complete = drop_missing(marked, used, na_action)
     kept = complete.index.to_numpy(dtype=np.intp)
@@ -215,7 +225,7 @@ def _rows(
 def _only(frame: pd.DataFrame, rows: npt.NDArray[np.bool_]) -> pd.DataFrame:
     part = frame[rows].reset_index(drop=True)
     factors = [name for name in part.columns if isinstance(part[name].dtype, pd.CategoricalDtype)]
-    return part.assign(**{name: part[name].cat.remove_unused_categories() for name in factors})
+    return replace_columns(part, {name: part[name].cat.remove_unused_categories() for name in factors})
 
 
 def _check_policy_index(estimands: Sequence[Estimand], table: Table) -> None:
@@ -231,10 +241,10 @@ def _weights(extras: Mapping[str, pd.Series], kept: npt.NDArray[np.intp]) -> Wei
         if name not in extras:
             made.append(np.ones(len(kept)))
             continue
-        try:
-            values = extras[name].iloc[kept].to_numpy(dtype=float)
-        except (TypeError, ValueError):
-            raise DataError(f"{name} are not numbers ({extras[name].dtype}); wanted one number for each row.") from None
+        column = normalise(extras[name].iloc[kept])
+        if column.dtype != np.float64:
+            raise DataError(f"{name} are not numbers ({extras[name].dtype}); wanted one number for each row.")
+        values = column.to_numpy(copy=True)
         if not np.isfinite(values).all():
             raise DataError(f"{name} have infinite values; wanted finite numbers, 0 or larger.")
         if (values < 0).any():
@@ -243,6 +253,8 @@ def _weights(extras: Mapping[str, pd.Series], kept: npt.NDArray[np.intp]) -> Wei
             raise DataError(
                 f"{name} are zero on every row, or on all but one; wanted positive numbers on the rows that count."
             )
+        if not SMALLEST <= values.max() <= LARGEST:
+            raise DataError(f"{name} reach {values.max():.3g}; expected {SMALLEST:g} to {LARGEST:g}. Rescale them.")
         if name == "freq_weights" and (values != np.round(values)).any():
             raise DataError("freq_weights count rows, so wanted whole numbers. For survey weights use weights=.")
         made.append(values / values.mean() if name == "weights" else values)  # only relative sampling weights matter
@@ -255,7 +267,7 @@ def _splits(
     """Splits of every repeat, checked."""
     treatment, n = blueprint.treatment, len(kept)
     arms = blueprint.design.base.strata
-    levels = [show(level) for level in treatment.levels]
+    levels = [treatment.label(level) for level in treatment.levels]
     if own is not None:
         if (settings.repeats or 1) > 1:
             raise DataError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Mapping
 
@@ -34,3 +35,15 @@ def unparse(node: ast.AST, names: Mapping[str, str]) -> str:
     for key, name in names.items():
         code = code.replace(key, f"`{name}`")
     return code
+
+
+def quote(name: str) -> str:
+    """A column's name as a formula or policy reads it: in back-ticks if it is not a plain Python name.
+
+    Examples
+    --------
+    >>> from riesz.quoting import quote
+    >>> quote("age"), quote("start date")
+    ('age', '`start date`')
+    """
+    return name if name.isidentifier() and not keyword.iskeyword(name) else f"`{name}`"

@@ -148,7 +148,9 @@ def number(value: float, digits: int = 4) -> str:
     if np.isnan(value):
         return "-"
     size = abs(value)
-    if size and (size >= 1e6 or size < 10.0 ** (1 - digits)):
+    if 1e6 <= size < 1e9:  # all digits, so that the two ends of an interval differ
+        return f"{value:.0f}"
+    if size and (size >= 1e9 or size < 10.0 ** (1 - digits)):
         return f"{value:.3g}"
     return f"{value:.{digits}f}" if size < 1e3 else f"{value:.2f}"
 

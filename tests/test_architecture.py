@@ -14,16 +14,17 @@ ROOT = Path(__file__).parents[1] / "riesz"
 
 #: left to right; modules on one level do not import one another
 LEVELS = [
-    {"errors", "quoting", "version"},
+    {"arrow", "errors", "formatting", "quoting", "replacement", "version"},
     {"arithmetic", "caller", "selection"},
     {"estimands", "formula", "frame"},
     {"harmless", "moment"},
+    {"evaluation"},
     {"columns"},
     {"design"},
     {"assembly", "folds", "predictions"},
     {"extension", "learners"},
     {"crossfitting", "default_settings"},
-    {"estimators", "trimming"},
+    {"estimators", "trimming", "untrained"},
     {"inference"},
     {"diagnostics", "model", "summary"},
     {"plots", "remarks"},

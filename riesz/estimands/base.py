@@ -41,6 +41,8 @@ class Sample:
         Every column of the user's table, for suggestions.
     fitted : pandas.DataFrame or None
         The rows of the fit, when the data are new rows that it predicts: constants are measured on them.
+    covariates : tuple of str
+        The formula's covariates.
     """
 
     data: pd.DataFrame
@@ -50,10 +52,20 @@ class Sample:
     context: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     fitted: pd.DataFrame | None = None
+    covariates: tuple[str, ...] = ()
 
     def per_row(self, spec: Any, what: str) -> Array:
         """One number per row from whatever the user wrote."""
         return per_row(spec, self.data, self.kept, self.total, self.context, what, self.columns)
+
+    def of(self, spec: Any, data: pd.DataFrame, what: str) -> Array:
+        """The same on any frame with the columns of the data, for what is a function of the frame."""
+        return per_row(spec, data, np.arange(len(data)), len(data), self.context, what, self.columns)
+
+    def reads_covariates_alone(self, spec: Any, what: str) -> bool:
+        """Whether the user wrote an expression over covariates of the formula, and over nothing else in the data."""
+        read = names_in(spec, what) & {*self.data.columns, *self.columns} if isinstance(spec, str) else set()
+        return bool(read) and read <= set(self.covariates)
 
     def centred(self) -> Callable[[pd.DataFrame], Array]:
         """The treatment of any rows less its mean over the fitted ones: an anchor that does not depend on where zero is."""
@@ -129,18 +141,19 @@ class Estimand(ABC):
         return any(callable(spec) for spec in self.specifications())
 
 
+def owned(spec: Any) -> Any:
+    """What the user wrote, in a copy that later changes to the user's arrays do not reach."""
+    if isinstance(spec, (list, tuple)):
+        parts = [owned(part) for part in spec]
+        return parts if isinstance(spec, list) else tuple(parts)
+    return spec.copy() if isinstance(spec, (np.ndarray, pd.Series, pd.Index)) else spec
+
+
 def arm_name(stem: str, level: Any, treatment: Treatment) -> str:
     """``ATE`` for two arms, ``ATE_high`` for the arm `high` of several."""
     if treatment.is_binary:
         return stem
-    return f"{stem}_{show(level)}"
-
-
-def show(value: Any) -> str:
-    """A level or a number as a user would write it: 1.0 reads 1."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value)
+    return f"{stem}_{treatment.label(level)}"
 
 
 def need_binary(treatment: Treatment, verb: str) -> None:

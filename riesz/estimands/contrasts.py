@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from riesz.errors import EstimandError
-from riesz.estimands.base import Component, Estimand, Sample, arm_name, need_binary, ones, show
+from riesz.estimands.base import Component, Estimand, Sample, arm_name, need_binary, ones, owned
 from riesz.estimands.treatment import Wanted
+from riesz.formatting import label
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Compo
     treatment = sample.treatment
     reference = treatment.reference
     labelled = treatment.is_binary and isinstance(reference, str)  # of labels nobody knows which comes first
-    marked = f"{show(reference)} (reference)" if labelled else show(reference)
+    marked = f"{treatment.label(reference)} (reference)" if labelled else treatment.label(reference)
 
     def contrast(level: Any) -> Component:
         averaged_over = {"all": None, "treated": level, "controls": reference}[among]
@@ -109,14 +110,14 @@ def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Compo
         def share(data: pd.DataFrame) -> Any:
             return ones(data) if averaged_over is None else treatment.indicator(data, averaged_over)
 
-        given = "" if averaged_over is None else f" | {treatment.name}={show(averaged_over)}"
+        given = "" if averaged_over is None else f" | {treatment.name}={treatment.label(averaged_over)}"
         return Component(
             name=arm_name(stem, level, treatment),
             moment=lambda mu, data: share(data) * (mu(treatment.set(data, level)) - mu(treatment.set(data, reference))),
             anchor=lambda data: treatment.indicator(data, level),
             normalizer=share,
-            symbol=f"E[mu({show(level)}, X) - mu({show(reference)}, X){given}]",
-            words=f"{words}: {treatment.name}={show(level)} against {marked}",
+            symbol=f"E[mu({treatment.label(level)}, X) - mu({treatment.label(reference)}, X){given}]",
+            words=f"{words}: {treatment.name}={treatment.label(level)} against {marked}",
         )
 
     return tuple(contrast(level) for level in treatment.levels[1:])
@@ -149,6 +150,9 @@ class APE(Estimand):
     policy: Any
     verb: ClassVar[str] = "ape"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", owned(self.policy))
+
     def wanted(self, column: pd.Series) -> Wanted:
         return "arms"
 
@@ -161,10 +165,11 @@ class APE(Estimand):
         pi = sample.per_row(self.policy, "policy")
         if pi.min() < 0 or pi.max() > 1:
             raise EstimandError(
-                f"policy ranges from {pi.min():g} to {pi.max():g}; `ape` wants the probability of treatment, in [0, 1]. "
+                f"policy ranges from {label(pi.min())} to {label(pi.max())}; `ape` wants the probability of treatment, in [0, 1]. "
                 "For a continuous treatment moved up or down use `riesz.ipe`."
             )
         reference, treated = treatment.levels
+        treated_label = treatment.label(treated)
         rule = self.policy if isinstance(self.policy, str) else "pi(X)"
         return (
             Component(
@@ -173,7 +178,7 @@ class APE(Estimand):
                     pi * mu(treatment.set(data, treated)) + (1.0 - pi) * mu(treatment.set(data, reference))
                 ),
                 anchor=lambda data: treatment.indicator(data, treated) + 1.0 - pi,
-                symbol=f"E[pi mu({show(treated)}, X) + (1 - pi) mu({show(reference)}, X)]",
-                words=f"Mean outcome under the policy {rule} ({np.mean(pi):.0%} assigned {treatment.name}={show(treated)})",
+                symbol=f"E[pi mu({treated_label}, X) + (1 - pi) mu({treatment.label(reference)}, X)]",
+                words=f"Mean outcome under the policy {rule} ({np.mean(pi):.0%} assigned {treatment.name}={treated_label})",
             ),
         )

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from riesz.errors import EstimandError
 from riesz.estimands.base import Component, Estimand, Sample, ones
@@ -137,7 +138,27 @@ def automatic_anchor(form: LinearForm, sample: Sample, covariates: Sequence[str]
         crossed = (arms[:, :, None] * x[:, None, :]).reshape(len(frame), -1)
         return np.hstack([constant, arms, x, crossed])
 
-    d = dictionary(data)
+    d, moments = dictionary(data), form.apply(dictionary)
+    _refuse_zero(moments)
     gram = d.T @ d / len(d) + 1e-3 * np.eye(d.shape[1])  # a little ridge: the dictionary may be collinear
-    gamma = np.linalg.solve(gram, form.apply(dictionary).mean(axis=0))
+    gamma = np.linalg.solve(gram, moments.mean(axis=0))
     return lambda frame: dictionary(frame) @ gamma
+
+
+def _refuse_zero(moments: Array) -> None:
+    """The chosen anchor has h_n > 0 by construction, so that h_n(dictionary) = 0 is tested for all of it, by Wald."""
+    mean, size = moments.mean(axis=0), np.abs(moments).max()
+    sure = moments.std(axis=0) <= 1e-9 * size  # the same on every row
+    if sure.all() or (np.abs(mean[sure]) > 1e-9 * size).any():
+        return  # known without error, be it zero, which is told of the anchor
+    centred = (moments - mean)[:, ~sure] / len(moments)
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    own = values > 1e-9 * values.max(initial=0.0)
+    wald = (vectors[:, own].T @ mean[~sure]) ** 2 / values[own]
+    p = float(stats.chi2.sf(wald.sum(), len(wald)))
+    if p > 0.05:
+        raise EstimandError(
+            "No anchor was found: the moments of the treatment, the covariates and their products cannot be told from zero "
+            f"(p = {p:.2g}). Pass one, a known function of treatment and covariates whose moment is clearly not zero: "
+            "riesz.CustomMoment(..., anchor=...)."
+        )

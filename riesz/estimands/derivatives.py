@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from riesz.errors import EstimandError
-from riesz.estimands.base import Component, Estimand, Sample
+from riesz.estimands.base import Component, Estimand, Sample, owned
 from riesz.estimands.treatment import Wanted
+from riesz.formatting import label
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class IPE(Estimand):
     verb: ClassVar[str] = "ipe"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", owned(self.policy))
         if self.anchor not in ("product", "ratio"):
             raise EstimandError(f"IPE(anchor={self.anchor!r}): wanted 'product' or 'ratio'.")
 
@@ -98,8 +100,8 @@ class IPE(Estimand):
         pi = sample.per_row(self.policy, "policy")
         if pi.min() < -1 or pi.max() > 1:
             raise EstimandError(
-                f"policy ranges from {pi.min():g} to {pi.max():g}; `ipe` wants values in [-1, 1]. Divide it by its largest "
-                "absolute value and read the estimate per that unit."
+                f"policy ranges from {label(pi.min())} to {label(pi.max())}; `ipe` wants values in [-1, 1]. Divide it by its "
+                "largest absolute value and read the estimate per that unit."
             )
         if not pi.any() and sample.fitted is None:
             raise EstimandError(

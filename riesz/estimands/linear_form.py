@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.errors import EstimandError
+from riesz.replacement import replace_columns
 
 Array = npt.NDArray[np.float64]
 FrameFunction = Callable[[pd.DataFrame], Any]
@@ -179,9 +180,11 @@ def read(reading: Reading, function: FrameFunction) -> Any:
     at = reading.frame[reading.wrt].to_numpy(dtype=float)
     step = 1e-5 * (max(float(np.ptp(at)), 1e-4 * float(np.abs(at).max())) or 1.0)  # a single row has no spread
     above, below = at + step, at - step
-    rise = np.asarray(function(reading.frame.assign(**{reading.wrt: above})), dtype=float) - np.asarray(
-        function(reading.frame.assign(**{reading.wrt: below})), dtype=float
+    up, down = (
+        np.asarray(function(replace_columns(reading.frame, {reading.wrt: values})), dtype=float)
+        for values in (above, below)
     )
+    rise = up - down
     return (rise.T / (above - below)).T
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +12,13 @@ import pandas as pd
 
 from riesz.caller import warn
 from riesz.errors import EstimandError, listing
-from riesz.estimands.base import Component, Estimand, Sample, ones, show
+from riesz.estimands.base import Component, Estimand, Sample, ones, owned
 from riesz.estimands.linear_form import Array
 from riesz.estimands.treatment import MOST_NUMERIC_ARMS, Treatment, Wanted
+from riesz.formatting import label, labels
+from riesz.quoting import quote
+
+_FEWER_THAN_ROWS = 0.5  # an array that is shorter than this share of the rows was not meant to have one value per row
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,10 @@ class Shift(Estimand):
     r"""The effect of moving everyone's continuous treatment by delta.
 
     .. math:: \psi = E[\mu(A + \delta, X) - \mu(A, X)], \qquad \beta = a - \bar a, \quad h(\beta) = E[\delta].
+
+    An expression that reads covariates of the formula alone has the anchor :math:`\beta = \delta(x)(a - \bar a)`, with
+    :math:`h(\beta) = E[\delta(X)^2]`, so that amounts may average zero. Other amounts that average zero get the automatic anchor of
+    :class:`CustomMoment`.
 
     Parameters
     ----------
@@ -39,6 +48,9 @@ class Shift(Estimand):
     delta: Any
     verb: ClassVar[str] = "shift"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", owned(self.delta))
+
     def wanted(self, column: pd.Series) -> Wanted:
         return "number"
 
@@ -49,21 +61,33 @@ class Shift(Estimand):
         deltas = _several(self.delta)
         if not deltas:
             raise EstimandError("delta is an empty list; wanted at least one number.")
-        return tuple(self._component(sample, delta, len(deltas) > 1) for delta in deltas)
+        names = _labels(deltas)
+        return tuple(self._component(sample, *pair, len(deltas) > 1) for pair in zip(deltas, names, strict=True))
 
-    def _component(self, sample: Sample, spec: Any, one_of_many: bool) -> Component:
+    def _component(self, sample: Sample, spec: Any, size: str, one_of_many: bool) -> Component:
         treatment = sample.treatment
+        _refuse_short(spec, sample.total, "delta", "shift")
         delta = sample.per_row(spec, "delta")
         if not delta.any() and sample.fitted is None:
             raise EstimandError("delta=0 moves no one, so the effect is zero by definition; wanted a non-zero shift.")
-        size = _label(spec)
         return Component(
             name=f"shift_{size}" if one_of_many else "shift",
             moment=lambda mu, data: mu(treatment.set(data, treatment.values(data) + delta)) - mu(data),
-            anchor=sample.centred(),
+            anchor=self._anchor(sample, spec, delta),
             symbol=f"E[mu({treatment.name} + {size}, X) - mu({treatment.name}, X)]",
             words=f"Effect of moving {treatment.name} by {size}",
         )
+
+    @staticmethod
+    def _anchor(sample: Sample, spec: Any, delta: Array) -> Callable[[pd.DataFrame], Array] | None:
+        """delta(x)(a - mean a) if delta reads covariates alone; else a - mean a, or None if amounts average zero."""
+        centred = sample.centred()
+        if sample.reads_covariates_alone(spec, "delta"):
+            return lambda data: sample.of(spec, data, "delta") * centred(data)
+        if sample.fitted is not None:  # decided on the rows of the fit, as all constants are
+            delta = sample.of(spec, sample.fitted, "delta")
+        error = float(delta.std(ddof=1)) / np.sqrt(len(delta))
+        return centred if abs(float(delta.mean())) > 2 * error else None
 
 
 @dataclass(frozen=True)
@@ -89,6 +113,9 @@ class Mean(Estimand):
     at: Any
     verb: ClassVar[str] = "mean"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", owned(self.at))
+
     def wanted(self, column: pd.Series) -> Wanted:
         levels = [spec for spec in _several(self.at) if self._is_level(spec, column)]
         constant = [spec for spec in levels if not isinstance(spec, str)]
@@ -103,7 +130,8 @@ class Mean(Estimand):
         specs = _several(self.at)
         if not specs:
             raise EstimandError("at is an empty list; wanted at least one level or policy.")
-        return tuple(self._component(sample, spec, len(specs) > 1) for spec in specs)
+        names = _labels(specs)
+        return tuple(self._component(sample, *pair, len(specs) > 1) for pair in zip(specs, names, strict=True))
 
     @staticmethod
     def _is_level(spec: Any, column: pd.Series) -> bool:
@@ -113,32 +141,32 @@ class Mean(Estimand):
             )
         return isinstance(spec, (bool, int, float, np.number, np.bool_))
 
-    def _component(self, sample: Sample, spec: Any, one_of_many: bool) -> Component:
+    def _component(self, sample: Sample, spec: Any, name: str, one_of_many: bool) -> Component:
         treatment, data = sample.treatment, sample.data
         if self._is_level(spec, data[treatment.name]):
             level = treatment.find(spec, "at")
             return Component(
-                name=f"mean_{show(level)}" if one_of_many else "mean",
+                name=f"mean_{treatment.label(level)}" if one_of_many else "mean",
                 moment=lambda mu, data: mu(treatment.set(data, level)),
                 anchor=lambda data: treatment.indicator(data, level),
-                symbol=f"E[mu({show(level)}, X)]",
-                words=f"Mean outcome with {treatment.name} set to {show(level)}",
+                symbol=f"E[mu({treatment.label(level)}, X)]",
+                words=f"Mean outcome with {treatment.name} set to {treatment.label(level)}",
             )
         if treatment.categorical and not all(isinstance(level, float) for level in treatment.levels):
             raise EstimandError(
-                f"at={_label(spec)!r}: a policy that computes the treatment wants a number, but `{treatment.name}` holds "
+                f"at={name!r}: a policy that computes the treatment wants a number, but `{treatment.name}` holds "
                 f"labels ({listing(treatment.levels, 4)}). Give a level or a list of levels."
             )
+        _refuse_short(spec, sample.total, "at", "level")
         moved = sample.per_row(spec, "at")
         if sample.fitted is None:
             _check_moved(moved, treatment, data)
-        label = _label(spec)
         return Component(
-            name=f"mean_{label}" if one_of_many else "mean",
+            name=f"mean_{name}" if one_of_many else "mean",
             moment=lambda mu, data: mu(treatment.set(data, moved)),
             anchor=ones,
-            symbol=f"E[mu({label}, X)]",
-            words=f"Mean outcome with {treatment.name} moved to {label}",
+            symbol=f"E[mu({name}, X)]",
+            words=f"Mean outcome with {treatment.name} moved to {name}",
         )
 
 
@@ -151,17 +179,30 @@ def _is_expression(text: str, treatment: str) -> bool:
     return treatment in text or any(mark in text for mark in "()+-*/<>=")
 
 
-def _label(spec: Any) -> str:
-    if isinstance(spec, str):
-        return spec
-    return show(float(spec)) if np.ndim(spec) == 0 and not callable(spec) else "policy"
+def _labels(specs: Sequence[Any]) -> list[str]:
+    """What several amounts or policies are called: a number, the user's text, or ``policy``."""
+    plain = [spec.item() if isinstance(spec, (np.generic, np.ndarray)) and spec.ndim == 0 else spec for spec in specs]
+    plain = [int(spec) if isinstance(spec, bool) else spec for spec in plain]
+    names = iter(labels(spec for spec in plain if isinstance(spec, Real)))
+    other = {True: "None", False: "policy"}
+    return [next(names) if isinstance(s, Real) else s if isinstance(s, str) else other[s is None] for s in plain]
+
+
+def _refuse_short(spec: Any, rows: int, argument: str, what: str) -> None:
+    """A few numbers in an array were meant as several components, which a list asks for."""
+    if isinstance(spec, str) or callable(spec) or np.ndim(spec) != 1 or len(spec) > _FEWER_THAN_ROWS * rows:
+        return
+    raise EstimandError(
+        f"{argument} is an array of {len(spec)} values, but the data have {rows} rows; expected one value per row. For {len(spec)} "
+        f"parameters, one per {what}, pass a list: {argument}=list(...)."
+    )
 
 
 def _fixed(value: Any, column: pd.Series) -> EstimandError:
-    a = column.name
+    a = quote(str(column.name))
     return EstimandError(
-        f"at={show(float(value))} fixes the continuous treatment `{a}` ({column.nunique()} distinct values) at a single value. "
-        "That mean has no Riesz representer (no row has that exact treatment), so it cannot be estimated at the usual "
+        f"at={label(float(value))} fixes the continuous treatment `{column.name}` ({column.nunique()} distinct values) at a single "
+        "value. That mean has no Riesz representer (no row has that exact treatment), so it cannot be estimated at the usual "
         "rate. Ask for `riesz.shift`, `riesz.ade`, or a policy that moves the treatment, such as "
         f'at="where({a} > c, {a} - 1, {a})".'
     )
@@ -174,8 +215,8 @@ def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None
         unseen = sorted(set(np.unique(moved)) - set(treatment.levels))
         if unseen:
             raise EstimandError(
-                f"at moves `{treatment.name}` to {listing(map(show, unseen))}, a level never seen in the data. Its levels are "
-                f"{listing(map(show, treatment.levels))}."
+                f"at moves `{treatment.name}` to {listing(labels(unseen))}, a level never seen in the data. Its levels are "
+                f"{listing(map(treatment.label, treatment.levels))}."
             )
         return
     values, counts = np.unique(moved, return_counts=True)
@@ -186,7 +227,7 @@ def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None
     after = counts[top] / len(moved)
     if counts[top] >= 10 and after > 0.05 and after > 2 * before:
         warn(
-            f"The policy piles {after:.0%} of the rows onto {treatment.name}={values[top]:g} ({before:.1%} are there in the "
+            f"The policy piles {after:.0%} of the rows onto {treatment.name}={label(values[top])} ({before:.1%} are there in the "
             "data). At such an atom a continuous treatment has no Riesz representer, and the estimate leans on the "
             "formula alone. A policy that shifts the treatment instead of capping it avoids this."
         )

@@ -17,11 +17,15 @@ import pandas as pd
 from riesz.caller import warn
 from riesz.errors import EstimandError, listing
 from riesz.estimands.linear_form import Array
+from riesz.formatting import label, labels
+from riesz.replacement import replace_columns
 
 Wanted = Literal["arms", "number", "any"]
 
 MOST_NUMERIC_ARMS = 10  # a numeric column with more distinct values than this is not taken for arms
 FEWEST_DISTINCT = 10  # a derivative or shift wants at least this many distinct treatment values
+ATOM = 0.05  # share of the rows at one value from which a treatment is not continuous there
+FEWEST_TIED = 5  # rows; fewer are no atom in any sample
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,13 @@ class Treatment:
     def set(self, data: pd.DataFrame, level: Any) -> pd.DataFrame:
         """The frame with every row's treatment set to a level, or to one value for each row."""
         if not self.categorical:
-            return data.assign(**{self.name: np.broadcast_to(np.asarray(level, dtype=float), len(data))})
+            return replace_columns(data, {self.name: np.broadcast_to(np.asarray(level, dtype=float), len(data))})
         dtype = data[self.name].dtype
         if np.ndim(level) == 0:
             made = pd.Categorical.from_codes(np.full(len(data), dtype.categories.get_loc(level)), dtype=dtype)
         else:
             made = pd.Categorical(level, dtype=dtype)
-        return data.assign(**{self.name: made})
+        return replace_columns(data, {self.name: made})
 
     def inputs(self, data: pd.DataFrame) -> Array:
         """The raw treatment as numbers: itself, or indicators of the arms other than the reference, shape (n, t)."""
@@ -90,23 +94,21 @@ class Treatment:
                 return known
         raise EstimandError(
             f"{argument}={level!r}: treatment `{self.name}` never takes this level. "
-            f"Its levels are {listing(map(_show, self.levels))}."
+            f"Its levels are {listing(map(self.label, self.levels))}."
         )
+
+    def label(self, level: Any) -> str:
+        """An arm as it is called in names and tables: different arms have different labels."""
+        known: dict[Any, str] = dict(zip(self.levels, labels(self.levels), strict=True))
+        return known[level] if level in known else label(level)
 
     def describe(self) -> str:
         """A short text for the summary."""
         if not self.levels:
             return f"{self.name} (continuous)"
         if self.is_binary:
-            return f"{self.name} ({_show(self.levels[1])} vs {_show(self.reference)})"
-        return f"{self.name} ({len(self.levels)} arms, reference {_show(self.reference)})"
-
-
-def _show(level: Any) -> str:
-    """A level as a user wrote it: 1.0 reads 1."""
-    if isinstance(level, float) and level.is_integer():
-        return str(int(level))
-    return str(level)
+            return f"{self.name} ({self.label(self.levels[1])} vs {self.label(self.reference)})"
+        return f"{self.name} ({len(self.levels)} arms, reference {self.label(self.reference)})"
 
 
 def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: str) -> tuple[Treatment, pd.Series]:
@@ -134,7 +136,7 @@ def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: s
     categorical = isinstance(column.dtype, pd.CategoricalDtype)
     distinct = list(column.cat.categories) if categorical else sorted(column.unique().tolist())
     if len(distinct) < 2:
-        only = _show(distinct[0]) if distinct else "missing"
+        only = label(distinct[0]) if distinct else "missing"
         raise EstimandError(
             f"Treatment `{name}` is constant: every row used has the value {only}. An effect needs at least two "
             "values; check the filter or the missing rows."
@@ -178,7 +180,7 @@ def _check_number(column: pd.Series, categorical: bool, distinct: list[Any], who
         )
     if len(distinct) == 2:
         raise EstimandError(
-            f"Treatment `{name}` is binary ({_show(distinct[0])}, {_show(distinct[1])}); `{who}` wants a continuous "
+            f"Treatment `{name}` is binary ({label(distinct[0])}, {label(distinct[1])}); `{who}` wants a continuous "
             "treatment. Use `riesz.ate`."
         )
     if len(distinct) < FEWEST_DISTINCT:
@@ -186,10 +188,12 @@ def _check_number(column: pd.Series, categorical: bool, distinct: list[Any], who
             f"Treatment `{name}` has only {len(distinct)} distinct values; `{who}` wants a continuous treatment with at "
             f"least {FEWEST_DISTINCT}. A few values are arms: use `riesz.ate`, one contrast for each arm."
         )
-    share = column.value_counts(normalize=True).iloc[:5]
-    if share.sum() > 0.5:
+    shares = column.value_counts() / len(column)
+    if shares.iloc[0] >= max(ATOM, FEWEST_TIED / len(column)):
+        several = shares.iloc[:5]
         warn(
-            f"Treatment `{name}` is heavily tied: its {len(share)} commonest values carry {share.sum():.0%} of the rows, "
-            f"so its density is lumpy and the estimand of `{who}` leans on the formula's smoothness. Consider "
-            "`riesz.ate` on grouped values."
+            f"Treatment `{name}` is heavily tied: its {len(several)} commonest values carry {several.sum():.0%} of the rows, "
+            f"{label(shares.index[0])} alone {shares.iloc[0]:.0%}. It has no density at such values, so `{who}` leans on the "
+            "formula's smoothness there. For a treatment with few values use `riesz.ate` on grouped values; for a mass at one "
+            "value, such as zero, leave those rows out and study them apart."
         )

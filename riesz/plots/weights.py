@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.errors import RieszError, pick
-from riesz.estimands.base import show
 from riesz.estimands.treatment import Treatment
 from riesz.moment import Array
 from riesz.plots.asked import Fitted
@@ -52,7 +51,7 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     ax = axes(ax)
     treatment, edges = fit.model.blueprint.treatment, np.histogram_bin_edges(rr, bins)
     codes = np.zeros(len(rr), dtype=np.intp) if base.strata is None else base.strata
-    labels = ["_"] if base.strata is None else [_arm(treatment, show(level)) for level in treatment.levels]
+    labels = ["_"] if base.strata is None else [_arm(treatment, treatment.label(level)) for level in treatment.levels]
     for arm, label in enumerate(labels):
         own = codes == arm
         colour, bars = colours()[arm % len(colours())], list(edges)
@@ -101,7 +100,7 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     name = pick(parameter, list(fit.params.index))
     rows, treatment = fit.overlap().rows, fit.model.blueprint.treatment
     rows = rows[rows["parameter"] == name]
-    arms = [show(level) for level in treatment.levels]
+    arms = [treatment.label(level) for level in treatment.levels]
     shown = [arm for arm in reversed(arms) if (rows["arm"] == arm).any()]
     if not shown:
         raise RieszError(f"The Riesz representer of {name} does not tell a propensity. Draw it: plot('representer').")

@@ -13,7 +13,6 @@ from riesz.diagnostics.influence import Codes, by_fold, leave_one_out, normal_qu
 from riesz.diagnostics.overlap import Overlap, overlap
 from riesz.diagnostics.weights import representer_by_fold, representer_health
 from riesz.errors import RieszError, pick
-from riesz.estimands.base import show
 from riesz.inference import Estimate
 from riesz.moment import Array
 from riesz.results.core import Core
@@ -204,7 +203,7 @@ class Diagnoses(Core):
             raise RieszError(
                 f"overlap() wants a treatment with two arms; got {treatment.describe()}. diagnostics() and balance() work for any."
             )
-        arms = [show(level) for level in treatment.levels]
+        arms = [treatment.label(level) for level in treatment.levels]
         found = overlap(self.predictions, self._design, self._index, self._names, arms)
         if found.rows.empty:
             raise RieszError(
@@ -288,7 +287,7 @@ class Diagnoses(Core):
     def _balance(self) -> pd.DataFrame:
         self._need_rr()
         treatment = self.model.blueprint.treatment
-        labels = [f"{treatment.name}[{show(level)}]" for level in treatment.levels[1:]]
+        labels = [f"{treatment.name}[{treatment.label(level)}]" for level in treatment.levels[1:]]
         return balance_table(
             self.predictions,
             self._design,
@@ -308,13 +307,13 @@ class Diagnoses(Core):
         for j in base.covariates:
             if len(base.reads[j]) == 1:
                 made[next(iter(base.reads[j]))].append(base.z[:, j])
-        arms = [show(level) for level in treatment.levels]
+        arms = [treatment.label(level) for level in treatment.levels]
         return concerns.about_treatment(made, base.strata, arms, treatment.name)
 
     def _overlap_concerns(self) -> list[str]:
         treatment = self.model.blueprint.treatment
         if not treatment.is_binary:
             return []
-        arms = [show(level) for level in treatment.levels]
+        arms = [treatment.label(level) for level in treatment.levels]
         found = overlap(self.predictions, self._design, self._index, self._names, arms)
         return [] if found.rows.empty else concerns.about_overlap(found.summary)

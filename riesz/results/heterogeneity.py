@@ -21,6 +21,7 @@ from riesz.formula import parse_projection, term_columns
 from riesz.frame import Groups
 from riesz.inference import aggregate, project
 from riesz.moment import Array
+from riesz.replacement import replace_columns
 from riesz.results.core import Core
 from riesz.results.effects import Effects, Words
 
@@ -174,9 +175,11 @@ class Heterogeneity(Core):
         needed = sorted(set().union(*(term_columns(term, table.columns) for term in rhs)))
         frame = table.to_pandas(needed).iloc[kept].reset_index(drop=True)
         complete = frame.notna().all(axis=1).to_numpy()
+        if not complete.any():
+            raise DataError(f"Every row in use has a missing value among {listing(needed)}, which {formula!r} reads.")
         used = frame[complete].reset_index(drop=True)
         factors = [name for name in needed if isinstance(used[name].dtype, pd.CategoricalDtype)]
-        used = used.assign(**{name: used[name].cat.remove_unused_categories() for name in factors})
+        used = replace_columns(used, {name: used[name].cat.remove_unused_categories() for name in factors})
         made = Columns(rhs, used, context)
         b = np.zeros((len(frame), len(made.names)))
         b[complete] = made.matrix

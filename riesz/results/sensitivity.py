@@ -12,6 +12,7 @@ import pandas as pd
 
 from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
 from riesz.errors import RieszError, pick
+from riesz.formatting import label
 from riesz.plots.confounding import draw_contour
 from riesz.summary import Summary, number
 
@@ -163,15 +164,15 @@ class Sensitivity:
 
     def _nulls(self) -> str:
         values = sorted(set(self.null.values()))
-        return f"{values[0]:g}" if len(values) == 1 else ", ".join(f"{k}={v:g}" for k, v in self.null.items())
+        return label(values[0]) if len(values) == 1 else ", ".join(f"{k}={label(v)}" for k, v in self.null.items())
 
     def _words(self, name: str) -> str:
         row, null = self.table.loc[name], self.null[name]
         if row["rva"] == 0:
-            return f"{name}: the {self.level:.0%} confidence bound reaches {null:g} without any confounder."
+            return f"{name}: the {self.level:.0%} confidence bound reaches {label(null)} without any confounder."
         return (
             f"{name}: a confounder that explains {row['rv']:.1%} of the residual variance of the outcome and as much of the "
-            f"representer's could bring the estimate to {null:g}; {row['rva']:.1%} is enough for the {self.level:.0%} "
+            f"representer's could bring the estimate to {label(null)}; {row['rva']:.1%} is enough for the {self.level:.0%} "
             "confidence bound."
         )
 

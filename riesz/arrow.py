@@ -1,0 +1,72 @@
+"""Arrow's dictionary columns as pandas' categories: missing values stay missing, and numbers stay labels.
+
+In: an array of pyarrow, or a pandas column that is backed by one. Out: a pandas column. pyarrow is imported only for users who
+bring an array of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def is_arrow(values: object) -> bool:
+    """Whether something is an array of pyarrow."""
+    return type(values).__module__.partition(".")[0] == "pyarrow"
+
+
+def copy_table(table: Any) -> Any:
+    """A pyarrow table whose numbers have memory of their own: it may have been a numpy array, which the user goes on to change."""
+    import pyarrow
+
+    rows = pyarrow.array(np.arange(table.num_rows))
+    columns = [column.take(rows) if pyarrow.types.is_primitive(column.type) else column for column in table.columns]
+    return pyarrow.Table.from_arrays(columns, schema=table.schema)
+
+
+def to_series(values: Any, keep_order: bool = False) -> pd.Series:
+    """An array of pyarrow as a pandas column; a dictionary becomes categories.
+
+    Parameters
+    ----------
+    values : pyarrow.Array or pyarrow.ChunkedArray
+    keep_order : bool
+        Whether the order of a dictionary means something, as that of pandas' categories does. Otherwise, unless Arrow says that it
+        is ordered, it is the order in which values appeared, and the categories are sorted.
+    """
+    if not _is_dictionary(values.type):
+        return pd.Series(values.to_pandas()).reset_index(drop=True)
+    chunks = getattr(values, "chunks", [values])
+    dictionaries = [
+        _levels(chunk.dictionary) for chunk in chunks
+    ]  # each chunk has its own, perhaps with a missing value
+    levels = dictionaries[0].append(dictionaries[1:]).dropna().unique() if dictionaries else pd.Index([])
+    ordered = bool(values.type.ordered)
+    if not (keep_order or ordered):
+        levels = levels.sort_values()
+    codes = [np.empty(0, dtype=np.intp)]
+    for chunk, known in zip(chunks, dictionaries, strict=True):
+        indices = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False).astype(np.intp)
+        codes.append(np.append(levels.get_indexer(known), -1)[indices])
+    made = pd.Categorical.from_codes(np.concatenate(codes), categories=levels, ordered=ordered)
+    return pd.Series(made.remove_unused_categories())
+
+
+def _levels(dictionary: Any) -> pd.Index:
+    if str(dictionary.type).startswith("extension"):  # intervals, periods
+        return pd.Index(dictionary.type.to_pandas_dtype().__from_arrow__(dictionary))
+    return pd.Index(dictionary.to_pandas())
+
+
+def decode(column: pd.Series) -> pd.Series:
+    """A pandas column, with categories in place of an Arrow dictionary; other columns as they are."""
+    if isinstance(column.dtype, pd.ArrowDtype) and _is_dictionary(column.dtype.pyarrow_dtype):
+        made = to_series(column.array.__arrow_array__())
+        return made.set_axis(column.index).rename(column.name)
+    return column
+
+
+def _is_dictionary(kind: Any) -> bool:
+    return str(kind).startswith("dictionary")
