@@ -77,7 +77,9 @@ def build(
         _refuse_extremes(treatment.values(data), f"Treatment `{treatment.name}`")
     data = replace_columns(data, {formula.treatment: column})
     y = _outcome(formula, data, family, bounds, context)
-    sample = Sample(data, treatment, kept, total, context, formula.columns, covariates=formula.covariates)
+    sample = Sample(
+        data, treatment, kept, total, context, formula.columns, covariates=formula.covariates, weights=weights
+    )
     components = bind(estimands, sample)
     columns = Columns(formula.rhs, data, context)
     forms = [component.moment(Mu(), data) for component in components]

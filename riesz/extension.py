@@ -99,7 +99,17 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
     trained = Columns(formula.rhs, fitted, recipe.context)
     columns = trained.on(frame)
     n = len(frame)
-    sample = Sample(frame, treatment, np.arange(n), n, recipe.context, formula.columns, fitted, formula.covariates)
+    sample = Sample(
+        frame,
+        treatment,
+        np.arange(n),
+        n,
+        recipe.context,
+        formula.columns,
+        fitted,
+        formula.covariates,
+        design.base.weights,
+    )
     components = bind(recipe.estimands, sample)
     moment, readings = stack_moment(
         [component.moment(Mu(), frame) for component in components], components, columns, treatment, frame

@@ -43,6 +43,8 @@ class Sample:
         The rows of the fit, when the data are new rows that it predicts: constants are measured on them.
     covariates : tuple of str
         The formula's covariates.
+    weights : ndarray, shape (rows of the fit,), or None
+        How the rows of the fit count; None for all alike.
     """
 
     data: pd.DataFrame
@@ -53,6 +55,7 @@ class Sample:
     columns: tuple[str, ...] = ()
     fitted: pd.DataFrame | None = None
     covariates: tuple[str, ...] = ()
+    weights: Array | None = None
 
     def per_row(self, spec: Any, what: str) -> Array:
         """One number per row from whatever the user wrote."""
@@ -69,8 +72,19 @@ class Sample:
 
     def centred(self) -> Callable[[pd.DataFrame], Array]:
         """The treatment of any rows less its mean over the fitted ones: an anchor that does not depend on where zero is."""
-        centre = float(self.treatment.values(self.data if self.fitted is None else self.fitted).mean())
+        centre = self.mean(self.treatment.values(self.data if self.fitted is None else self.fitted))
         return lambda data: np.asarray(self.treatment.values(data) - centre)
+
+    def mean(self, values: Array) -> Any:
+        """The mean over the rows of the fit, on the first axis, as they count: a row of frequency 2 is two rows."""
+        if self.weights is None or np.ptp(self.weights) == 0:
+            return values.mean(axis=0)
+        return self.weights @ values / self.weights.sum()
+
+    def location(self, values: Array, ddof: int) -> tuple[Any, Any]:
+        """Means and standard deviations over the rows of the fit, on the first axis."""
+        centre = self.mean(values)
+        return centre, np.sqrt(self.mean((values - centre) ** 2) * len(values) / (len(values) - ddof))
 
 
 def ones(data: pd.DataFrame) -> Array:

@@ -123,9 +123,9 @@ def automatic_anchor(form: LinearForm, sample: Sample, covariates: Sequence[str]
     treatment, data = sample.treatment, sample.data
     numeric = [name for name in covariates if data[name].dtype != "category" and data[name].nunique() > 1]
     numeric = numeric[: min(MOST_DICTIONARY_COVARIATES, len(data) // 40)]
-    centre, spread = data[numeric].mean(), data[numeric].std()
+    centre, spread = sample.location(data[numeric].to_numpy(dtype=float), ddof=1)
     if not treatment.levels:
-        mean, sd = float(treatment.values(data).mean()), float(treatment.values(data).std())
+        mean, sd = sample.location(treatment.values(data), ddof=0)
 
     def dictionary(frame: pd.DataFrame) -> Array:
         constant = np.ones((len(frame), 1))
@@ -134,14 +134,15 @@ def automatic_anchor(form: LinearForm, sample: Sample, covariates: Sequence[str]
         else:
             a = (treatment.values(frame) - mean) / sd
             arms = np.column_stack([a, a**2])
-        x = ((frame[numeric] - centre) / spread).to_numpy(dtype=float)
+        x = (frame[numeric].to_numpy(dtype=float) - centre) / spread
         crossed = (arms[:, :, None] * x[:, None, :]).reshape(len(frame), -1)
         return np.hstack([constant, arms, x, crossed])
 
     d, moments = dictionary(data), form.apply(dictionary)
     _refuse_zero(moments)
-    gram = d.T @ d / len(d) + 1e-3 * np.eye(d.shape[1])  # a little ridge: the dictionary may be collinear
-    gamma = np.linalg.solve(gram, moments.mean(axis=0))
+    weighted = d if sample.weights is None else d * (sample.weights / sample.weights.mean())[:, None]
+    gram = weighted.T @ d / len(d) + 1e-3 * np.eye(d.shape[1])  # a little ridge: the dictionary may be collinear
+    gamma = np.linalg.solve(gram, sample.mean(moments))
     return lambda frame: dictionary(frame) @ gamma
 
 
