@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from formulaic.utils.constraints import LinearConstraints
 from scipy import stats
 from statsmodels.stats.contrast import ContrastResults
 from tabulate import tabulate
@@ -21,6 +20,7 @@ from riesz.frame import ClusterLabels
 from riesz.inference import joint_critical_value
 from riesz.model import Model
 from riesz.moment import Array
+from riesz.results.restrictions import read_restrictions
 from riesz.summary import Summary, number
 
 _DEPENDENT = 1e-12  # eigenvalues of a correlation matrix below this are rounding: the restrictions repeat one another
@@ -193,6 +193,8 @@ class Parameters(ABC):
     def t_test(self, r_matrix: Any) -> ContrastResults:
         """Test linear combinations one by one: ``"ATE = 1"``, ``"ATE - ATT = 0"``, or a matrix as in statsmodels.
 
+        A chain such as ``"ATE = ATT = 1"`` is two restrictions, as it is there: ATE = ATT and ATT = 1.
+
         Examples
         --------
         >>> import riesz
@@ -202,13 +204,15 @@ class Parameters(ABC):
         >>> bool(abs(test.effect[0] - fit.params["ATE"]) < 1e-12)
         True
         """
-        r, q = self._restrictions(r_matrix)
+        r, q = read_restrictions(r_matrix, self._names)
         effect = r @ self._value
-        sd = np.sqrt(np.diag(r @ self._covariance @ r.T))
-        return ContrastResults(effect=effect, statistic=(effect - q) / sd, sd=sd, distribution="norm")
+        variance = np.diag(r @ self._covariance @ r.T)
+        sd = np.sqrt(np.maximum(variance, 0.0))  # rounding, where the parameters cancel
+        statistic = np.divide(effect - q, sd, out=np.full_like(sd, np.nan), where=sd > 0)
+        return ContrastResults(effect=effect, statistic=statistic, sd=sd, distribution="norm")
 
     def wald_test(self, r_matrix: Any) -> ContrastResults:
-        """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, or a matrix.
+        """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, ``"ATE = ATT = 0"``, or a matrix.
 
         Examples
         --------
@@ -219,7 +223,11 @@ class Parameters(ABC):
         >>> int(test.df_denom), bool(test.pvalue < 0.05)
         (2, True)
         """
-        r, q = self._restrictions(r_matrix)
+        r, q = read_restrictions(r_matrix, self._names)
+        if np.linalg.matrix_rank(np.column_stack([r, q])) > np.linalg.matrix_rank(r):
+            raise RieszError(
+                f"The restrictions of {r_matrix!r} contradict each other: no parameters can satisfy them all."
+            )
         gap = r @ self._value - q
         covariance = r @ self._covariance @ r.T
         if np.isnan(covariance).any():  # an estimate without a standard error
@@ -295,17 +303,3 @@ class Parameters(ABC):
             },
             index=self._names,
         )
-
-    def _restrictions(self, r_matrix: Any) -> tuple[Array, Array]:
-        if isinstance(r_matrix, (tuple, str)) or not isinstance(r_matrix, (list, np.ndarray, pd.DataFrame)):
-            spec = r_matrix
-        else:
-            spec = np.atleast_2d(np.asarray(r_matrix, dtype=float))
-        try:
-            made = LinearConstraints.from_spec(spec, variable_names=self._names)
-        except Exception as error:
-            raise RieszError(
-                f"The hypothesis {r_matrix!r} cannot be read ({error}). Write the parameters' names, {', '.join(self._names)} "
-                "(back-ticks around a name with dots or blanks), as in 'ATE = 1', or give a matrix with one column for each."
-            ) from None
-        return np.asarray(made.constraint_matrix, dtype=float), np.asarray(made.constraint_values, dtype=float)
