@@ -84,6 +84,7 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
         title="Function of parameters" if len(value) == 1 else "Functions of parameters",
         subtitle="standard errors by the delta method",
         facts=[("Fits", str(len(parts)))],
+        notes=list(dict.fromkeys(note for part in parts.values() for note in part._covariance_notes)),
     )
     covered = jacobian @ matrix @ jacobian.T
     np.fill_diagonal(covered, np.maximum(np.diag(covered), 0.0))  # rounding, where the parameters cancel

@@ -7,7 +7,8 @@ r"""From scores to estimates, influence functions and covariance matrices.
     \hat V = \frac{G}{G-1} \sum_g \Big(\sum_{i \in g} \frac{w_i \phi_i}{\sum w}\Big)\Big(\cdot\Big)'
 
 with scores s, normalizer n and weights w. Without clusters every row is a cluster of its own (a row with frequency weight f is f
-of them). Two-way clusters add the two and subtract the variance of their intersection (Cameron, Gelbach and Miller 2011).
+of them). Two-way clusters add the two and subtract the variance of their intersection (Cameron, Gelbach and Miller 2011);
+with few clusters that difference may not be positive, and then the larger of the two one-way variances is used instead.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from riesz.caller import warn
 from riesz.estimators import Scores
 from riesz.moment import Array
 
@@ -134,17 +134,59 @@ def covariance(variation: Array, weights: Weights, clusters: Clusters) -> Array:
     pulls = pulls * weights.frequency[:, None]
     if len(clusters) == 1:
         return _clustered(pulls, clusters[0])
-    both = np.unique(np.column_stack(clusters), axis=0, return_inverse=True)[1].ravel()
-    matrix = _clustered(pulls, clusters[0]) + _clustered(pulls, clusters[1]) - _clustered(pulls, both)
-    values, vectors = np.linalg.eigh(matrix)
-    if values[0] < 0:
-        matrix = (vectors * np.clip(values, 0.0, None)) @ vectors.T
-    if values[0] < -_ROUNDING * values[-1]:
-        warn(
-            "The two-way clustered covariance is not positive; its negative eigenvalues were set to zero (Cameron, Gelbach and "
-            "Miller 2011). There are few clusters: read the standard errors with care."
-        )
-    return np.asarray(matrix)
+    return _two_way(pulls, clusters).matrix
+
+
+@dataclass(frozen=True)
+class TwoWay:
+    """A two-way clustered covariance, V1 + V2 - V12.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (K, K)
+        Positive semi-definite.
+    replaced : ndarray of bool, shape (K,)
+        The parameters for which V1 + V2 - V12 is not positive: their variance is the larger one-way one.
+    indefinite : bool
+        Whether some contrast of parameters has no positive variance V1 + V2 - V12.
+    """
+
+    matrix: Array
+    replaced: npt.NDArray[np.bool_]
+    indefinite: bool
+
+
+def two_way(estimates: Sequence[Estimate], weights: Weights, clusters: Clusters) -> list[TwoWay]:
+    """The two-way clustered covariance of every repeat; none when there are not two kinds of clusters."""
+    if len(clusters) < 2:
+        return []
+    share = (weights.sampling / weights.total.sum())[:, None]
+    return [_two_way(one.variation * share * weights.frequency[:, None], clusters) for one in estimates]
+
+
+def _two_way(pulls: Array, clusters: Clusters) -> TwoWay:
+    """V1 + V2 - V12, repaired where it is not positive.
+
+    A parameter's variance is its two-way one where that is positive, whatever parameters stand beside it, and the larger one-way
+    one where it is not. In the same way every direction of the parameters' space that has no positive variance gets the larger
+    of its one-way variances, so that no contrast has a variance of zero; correlations are those of that matrix.
+    """
+    first, second = clusters
+    both = np.unique(first * (int(second.max()) + 1) + second, return_inverse=True)[1].ravel()
+    one, two = _clustered(pulls, first), _clustered(pulls, second)
+    matrix = one + two - _clustered(pulls, both)
+    larger = np.maximum(np.diag(one), np.diag(two))
+    replaced = (np.diag(matrix) <= _ROUNDING * larger) & (larger > 0)
+    scale = np.where(larger > 0, np.sqrt(larger), 1.0)  # so that nothing depends on units
+    values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
+    if not replaced.any() and values[0] >= 0:
+        return TwoWay(matrix, replaced, False)
+    inward, outward = vectors / scale[:, None], vectors * scale[:, None]
+    spread = np.maximum(*(((part @ inward) * inward).sum(axis=0) for part in (one, two)))
+    indefinite = bool(replaced.any() or values[0] < -_ROUNDING * values[-1])  # if not, rounding of dependent parameters
+    values = np.where(values > _ROUNDING * spread, values, np.maximum(spread, 0.0))
+    variances = np.where(replaced, larger, np.diag(matrix))
+    return TwoWay(with_variances((outward * values) @ outward.T, variances), replaced, indefinite)
 
 
 def _clustered(pulls: Array, codes: npt.NDArray[np.intp]) -> Array:
@@ -177,7 +219,8 @@ def aggregate(estimates: Sequence[Estimate], weights: Weights, clusters: Cluster
 def with_variances(matrix: Array, variances: Array) -> Array:
     """The covariance matrix with these variances and the correlations of ``matrix``."""
     spread = np.sqrt(np.diag(matrix))
-    correlation = np.divide(matrix, np.outer(spread, spread), out=np.zeros_like(matrix), where=matrix != 0)
+    size = np.outer(spread, spread)
+    correlation = np.divide(matrix, size, out=np.zeros_like(matrix), where=size != 0)
     np.fill_diagonal(correlation, 1.0)
     scale = np.sqrt(variances)
     return np.asarray(correlation * np.outer(scale, scale))

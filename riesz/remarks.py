@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pandas as pd
 
+from riesz.errors import listing
 from riesz.estimators import ESTIMATORS
+from riesz.inference import TwoWay
 from riesz.model import Model
 from riesz.summary import number
 
@@ -43,6 +48,20 @@ def about_estimator(model: Model) -> list[str]:
     if not ESTIMATORS[model.estimator].debiased:
         return [f"The {model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."]
     return []
+
+
+def about_two_way(found: Sequence[TwoWay], names: Sequence[str]) -> list[str]:
+    """Whether a two-way clustered variance is not positive, in some repeat, and what is used instead."""
+    if not any(one.indefinite for one in found):
+        return []
+    told = [
+        name for name, replaced in zip(names, np.any([one.replaced for one in found], axis=0), strict=True) if replaced
+    ]
+    what = listing(told) if told else f"some contrasts of {listing(names)}"
+    return [
+        f"The two-way clustered variance V1 + V2 - V12 is not positive for {what}, as happens with few clusters; the larger "
+        "one-way clustered variance is used instead. Read these standard errors with care."
+    ]
 
 
 def about_weighting(origin: pd.DataFrame, errors: pd.Series) -> list[str]:

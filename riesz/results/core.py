@@ -29,6 +29,8 @@ class Core(Parameters):
         self._crossfit = crossfit
         value, covariance = _aggregate(model, crossfit.predictions, clusters, model.estimator)
         super().__init__(model, clusters, value, covariance)
+        if ESTIMATORS[model.estimator].debiased:
+            self._tell_two_way(self._estimates(model.estimator))
 
     @cached_property
     def estimates(self) -> pd.DataFrame:

@@ -157,7 +157,7 @@ class Effects(Parameters):
             left=[("Outcome", self.model.endog_names), ("Covariance", self._covariance_words())],
             right=[("Observations", f"{self.nobs:,}"), *self._words.facts],
             tables=[self._parameter_table(alpha)],
-            notes=[*tests, *about_estimator(self.model), *self._words.notes],
+            notes=[*tests, *about_estimator(self.model), *self._covariance_notes, *self._words.notes],
         )
 
     def plot(self, **options: Any) -> Any:

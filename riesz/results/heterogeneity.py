@@ -148,7 +148,10 @@ class Heterogeneity(Core):
             covariance = np.full_like(covariance, np.nan)
         variation = np.mean([e.variation for e in estimates], axis=0)
         nobs = float(model.weights.frequency[used].sum())
-        return Effects(model, self._clusters, labels, (value, covariance, variation), words, restrictions, nobs)
+        made = Effects(model, self._clusters, labels, (value, covariance, variation), words, restrictions, nobs)
+        if ESTIMATORS[model.estimator].debiased:
+            made._tell_two_way(estimates)
+        return made
 
     def _usable(self, groups: Groups, normalizer: Array, name: str) -> list[int]:
         """The groups in which a parameter is defined and has an error: at least two rows (clusters) that count."""

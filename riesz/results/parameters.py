@@ -7,6 +7,7 @@ reference distribution is the normal.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from scipy import stats
 from statsmodels.stats.contrast import ContrastResults
 from tabulate import tabulate
 
+from riesz.caller import warn
 from riesz.errors import RieszError
 from riesz.frame import ClusterLabels
-from riesz.inference import joint_critical_value
+from riesz.inference import Estimate, joint_critical_value, two_way
 from riesz.model import Model
 from riesz.moment import Array
+from riesz.remarks import about_two_way
 from riesz.results.restrictions import read_restrictions
 from riesz.summary import Summary, number
 
@@ -45,6 +48,7 @@ class Parameters(ABC):
         self._clusters = clusters
         self._names = model.exog_names
         self._value, self._covariance = value, covariance
+        self._covariance_notes: list[str] = []
 
     @abstractmethod
     def summary(self, alpha: float = 0.05) -> Summary:
@@ -284,6 +288,13 @@ class Parameters(ABC):
 
     def _series(self, values: Array, name: str) -> pd.Series:
         return pd.Series(np.asarray(values, dtype=float), index=self._names, name=name)
+
+    def _tell_two_way(self, estimates: Sequence[Estimate]) -> None:
+        """Warn where a two-way clustered variance is not positive, and keep the words for the summary."""
+        found = two_way(estimates, self.model.weights, self._clusters.codes)
+        self._covariance_notes = about_two_way(found, self._names)
+        for note in self._covariance_notes:
+            warn(note)
 
     def _covariance_words(self) -> str:
         if np.isnan(self._covariance).all():

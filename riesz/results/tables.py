@@ -149,6 +149,7 @@ class Tables(Diagnoses):
     def _remarks(self) -> list[str]:
         return [
             *remarks.about_estimator(self.model),
+            *self._covariance_notes,
             *self._weighting_remarks(),
             *remarks.about_trimming(self.trimming),
             *self.warnings(),

@@ -1,0 +1,126 @@
+"""Standard errors that were zero, too small or silently taken for others."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+
+import riesz
+from riesz.inference import Weights, covariance
+
+Array = npt.NDArray[np.float64]
+
+
+def crossed(n: int, sides: tuple[int, int], seed: int) -> pd.DataFrame:
+    """Rows in two kinds of clusters, with shocks of both in outcome and effect."""
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(0, sides[0], n), rng.integers(0, sides[1], n)
+    a = rng.integers(0, 2, n).astype(float)
+    shocks = rng.normal(size=sides[0])[first] * a + rng.normal(size=sides[1])[second] * a
+    return pd.DataFrame(
+        {"y": a + 0.2 * shocks + rng.normal(size=n), "a": a, "x": rng.normal(size=n), "v": first, "t": second}
+    )
+
+
+def by_hand(pulls: Array, codes: Array) -> Array:
+    """A one-way clustered covariance, written out."""
+    sums = pd.DataFrame(pulls).groupby(codes).sum().to_numpy()
+    return len(sums) / (len(sums) - 1) * sums.T @ sums
+
+
+def test_two_way_clusters_never_have_an_error_of_zero() -> None:
+    """With 4 x 4 clusters V1 + V2 - V12 is often not positive; then it is the larger one-way variance."""
+    zero = replaced = covered = 0
+    for seed in range(300):
+        data = crossed(80, (4, 4), seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit = riesz.ate("y ~ treat(a) + x", data, learner=riesz.Linear(0, 0), folds=1, cluster=["v", "t"])
+        pulls = fit.influence.to_numpy() / len(data)
+        both = 10 * data["v"] + data["t"]
+        one, two, joint = (by_hand(pulls, codes)[0, 0] for codes in (data["v"], data["t"], both))
+        raw = one + two - joint
+        np.testing.assert_allclose(fit.bse["ATE"] ** 2, raw if raw > 0 else max(one, two), rtol=1e-8)
+        told = [str(one.message) for one in caught if "V1 + V2 - V12 is not positive for `ATE`" in str(one.message)]
+        assert len(told) == (raw <= 0)
+        if raw <= 0 or seed < 20:
+            assert ("V1 + V2 - V12 is not positive" in " ".join(str(fit.summary()).split())) == (raw <= 0)
+        zero += not fit.bse["ATE"] > 0
+        replaced += raw <= 0
+        covered += abs(fit.params["ATE"] - 1) <= 1.96 * fit.bse["ATE"]
+    assert zero == 0
+    assert replaced >= 10
+    assert 0.7 <= covered / 300 <= 0.98  # few clusters: too short, but not absurd
+
+
+def test_a_positive_two_way_covariance_is_v1_plus_v2_minus_v12_bit_for_bit() -> None:
+    rng, checked = np.random.default_rng(0), 0
+    for _ in range(20):
+        variation = rng.normal(size=(200, 3))
+        first, second = rng.integers(0, 30, 200), rng.integers(0, 25, 200)
+        weights = Weights(rng.uniform(0.5, 2, 200), rng.integers(1, 4, 200).astype(float))
+        pulls = variation * (weights.sampling / weights.total.sum())[:, None] * weights.frequency[:, None]
+
+        def clustered(codes: npt.NDArray[np.intp], pulls: Array = pulls) -> Array:
+            sums = np.column_stack([np.bincount(codes, weights=column) for column in pulls.T])
+            count = len(np.unique(codes))
+            return np.asarray(count / (count - 1) * sums.T @ sums)
+
+        both = np.unique(np.column_stack([first, second]), axis=0, return_inverse=True)[1].ravel()
+        matrix = clustered(first) + clustered(second) - clustered(both)
+        if np.linalg.eigvalsh(matrix)[0] > 0:
+            assert np.array_equal(covariance(variation, weights, (first, second)), matrix)
+            checked += 1
+    assert checked >= 15
+
+
+def test_two_way_contrasts_have_errors_and_the_matrix_is_positive() -> None:
+    """A parameter's error does not depend on what is estimated beside it, and no contrast has an error of zero."""
+    indefinite = 0
+    for seed in range(60):
+        data = crossed(60, (4, 4), seed)
+        asked = {"one": riesz.Mean(1), "none": riesz.Mean(0), "att": riesz.ATT()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", riesz.errors.RieszWarning)
+            fit = riesz.estimate("y ~ treat(a) * x", data, asked, folds=1, cluster=["v", "t"])
+            alone = riesz.mean("y ~ treat(a) * x", data, at=1, folds=1, cluster=["v", "t"])
+        matrix = fit.cov_params().to_numpy()
+        scale = np.sqrt(np.diag(matrix))
+        values = np.linalg.eigvalsh(matrix / np.outer(scale, scale))
+        assert values[0] > 0
+        np.testing.assert_allclose(fit.bse["one"], alone.bse["mean"], rtol=1e-8)
+        for hypothesis in ("one = none", "one = att", "one + none = 2 * att"):
+            assert fit.t_test(hypothesis).sd.ravel()[0] > 1e-3 * scale.min()
+        pulls = fit.influence.to_numpy() / len(data)
+        both = 10 * data["v"] + data["t"]
+        raw = by_hand(pulls, data["v"]) + by_hand(pulls, data["t"]) - by_hand(pulls, both)
+        indefinite += np.linalg.eigvalsh(raw)[0] < 0
+    assert indefinite >= 20
+
+
+def test_two_way_variance_does_not_depend_on_units() -> None:
+    rng = np.random.default_rng(3)
+    weights = Weights(np.ones(40), np.ones(40))
+    scale = np.array([1.0, 1e6, 1e-5])
+    for _ in range(30):
+        variation, codes = rng.normal(size=(40, 3)), tuple(rng.integers(0, 4, (2, 40)))
+        small = covariance(variation, weights, codes)
+        large = covariance(variation * scale, weights, codes)
+        np.testing.assert_allclose(large, small * np.outer(scale, scale), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::riesz.errors.RieszWarning")
+def test_notes_on_two_way_errors_reach_groups_and_contrasts() -> None:
+    for seed in range(300):
+        data = crossed(80, (4, 4), seed)
+        fit = riesz.ate("y ~ treat(a) + x", data, folds=1, cluster=["v", "t"])
+        if "V1 + V2 - V12" in " ".join(str(fit).split()):
+            break
+    assert "V1 + V2 - V12" in " ".join(str(riesz.contrast("2 * ATE", fit)).split())
+    np.testing.assert_allclose(riesz.contrast("2 * ATE", fit).bse.iloc[0], 2 * fit.bse["ATE"])
+    np.testing.assert_allclose(fit.by(np.repeat("all", len(data))).bse.iloc[0], fit.bse["ATE"])
+    assert "V1 + V2 - V12" in " ".join(str(fit.by(np.repeat("all", len(data)))).split())
