@@ -6,9 +6,10 @@ r"""From scores to estimates, influence functions and covariance matrices.
     \phi_{ci} = \frac{s_{ci} - \hat\psi_c\, n_{ci}}{\bar n_c}, \qquad
     \hat V = \frac{G}{G-1} \sum_g \Big(\sum_{i \in g} \frac{w_i \phi_i}{\sum w}\Big)\Big(\cdot\Big)'
 
-with scores s, normalizer n and weights w. Without clusters every row is a cluster of its own (a row with frequency weight f is f
-of them). Two-way clusters add the two and subtract the variance of their intersection (Cameron, Gelbach and Miller 2011);
-with few clusters that difference may not be positive, and then the larger of the two one-way variances is used instead.
+with scores s, normalizer n and weights w; G counts the clusters of the rows that an estimate is made from. Without clusters every
+row is a cluster of its own (a row with frequency weight f is f of them). Two-way clusters add the two and subtract the variance
+of their intersection (Cameron, Gelbach and Miller 2011); with few clusters that difference may not be positive, and then the
+larger of the two one-way variances is used instead.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from riesz.estimators import Scores
 from riesz.moment import Array
 
 Clusters = tuple[npt.NDArray[np.intp], ...]
+Used = npt.NDArray[np.bool_]
 
 _ROUNDING = 1e-12  # share of the largest eigenvalue; parameters that depend on one another have eigenvalues of zero
 _DRAWS = 40_000  # of the bootstrap: its critical value is then good to 0.02
@@ -61,11 +63,14 @@ class Estimate:
         Centred influence function of each row.
     variation : ndarray, shape (n, K)
         What the variance is made of: the influence function, or its residual part when the sample is the target.
+    used : ndarray of bool, shape (n, K), or None
+        The rows that an estimate is made from, which the small-sample factor counts; None when all are.
     """
 
     value: Array
     influence: Array
     variation: Array
+    used: Used | None = None
 
 
 def estimate(scores: Scores, normalizer: Array, weights: Weights, target: str) -> Estimate:
@@ -86,7 +91,9 @@ def estimate(scores: Scores, normalizer: Array, weights: Weights, target: str) -
     return Estimate(value, influence, variation)
 
 
-def project(scores: Scores, normalizer: Array, bases: Sequence[Array], weights: Weights, target: str) -> Estimate:
+def project(
+    scores: Scores, normalizer: Array, bases: Sequence[Array], weights: Weights, target: str, used: Used | None = None
+) -> Estimate:
     r"""Project each component on functions b of the rows: group effects when b are indicators of groups.
 
     .. math:: E_w[b (s - n\, b'\theta)] = 0, \qquad A = E_w[n\, b b'], \qquad \phi_i = A^{-1} b_i (s_i - n_i b_i'\theta)
@@ -99,6 +106,8 @@ def project(scores: Scores, normalizer: Array, bases: Sequence[Array], weights: 
         b for each component.
     weights : Weights
     target : {"population", "sample"}
+    used : ndarray of bool, shape (n, coefficients), optional
+        The rows that each coefficient is made from: its group. By default all.
 
     Returns
     -------
@@ -114,10 +123,10 @@ def project(scores: Scores, normalizer: Array, bases: Sequence[Array], weights: 
         values.append(theta)
         influences.append(influence)
         variations.append(influence if target == "population" else (b * residual[:, None]) @ inverse)
-    return Estimate(np.concatenate(values), np.hstack(influences), np.hstack(variations))
+    return Estimate(np.concatenate(values), np.hstack(influences), np.hstack(variations), used)
 
 
-def covariance(variation: Array, weights: Weights, clusters: Clusters) -> Array:
+def covariance(variation: Array, weights: Weights, clusters: Clusters, used: Used | None = None) -> Array:
     """Covariance matrix of the estimates, shape (K, K).
 
     Parameters
@@ -126,15 +135,20 @@ def covariance(variation: Array, weights: Weights, clusters: Clusters) -> Array:
     weights : Weights
     clusters : tuple of ndarray of int
         None, one or two labellings of the rows, each coded 0, 1, ...
+    used : ndarray of bool, shape (n, K), optional
+        See :class:`Estimate`.
     """
     pulls = variation * (weights.sampling / weights.total.sum())[:, None]
     if not clusters:
+        if used is not None:
+            pulls = pulls * _factor(weights.frequency @ used)
+            return np.asarray((pulls.T * weights.frequency) @ pulls)
         count = float(weights.frequency.sum())
         return np.asarray(count / (count - 1) * (pulls.T * weights.frequency) @ pulls)
     pulls = pulls * weights.frequency[:, None]
     if len(clusters) == 1:
-        return _clustered(pulls, clusters[0])
-    return _two_way(pulls, clusters).matrix
+        return _clustered(pulls, clusters[0], used)
+    return _two_way(pulls, clusters, used).matrix
 
 
 @dataclass(frozen=True)
@@ -161,10 +175,10 @@ def two_way(estimates: Sequence[Estimate], weights: Weights, clusters: Clusters)
     if len(clusters) < 2:
         return []
     share = (weights.sampling / weights.total.sum())[:, None]
-    return [_two_way(one.variation * share * weights.frequency[:, None], clusters) for one in estimates]
+    return [_two_way(one.variation * share * weights.frequency[:, None], clusters, one.used) for one in estimates]
 
 
-def _two_way(pulls: Array, clusters: Clusters) -> TwoWay:
+def _two_way(pulls: Array, clusters: Clusters, used: Used | None) -> TwoWay:
     """V1 + V2 - V12, repaired where it is not positive.
 
     A parameter's variance is its two-way one where that is positive, whatever parameters stand beside it, and the larger one-way
@@ -173,8 +187,8 @@ def _two_way(pulls: Array, clusters: Clusters) -> TwoWay:
     """
     first, second = clusters
     both = np.unique(first * (int(second.max()) + 1) + second, return_inverse=True)[1].ravel()
-    one, two = _clustered(pulls, first), _clustered(pulls, second)
-    matrix = one + two - _clustered(pulls, both)
+    one, two = _clustered(pulls, first, used), _clustered(pulls, second, used)
+    matrix = one + two - _clustered(pulls, both, used)
     larger = np.maximum(np.diag(one), np.diag(two))
     replaced = (np.diag(matrix) <= _ROUNDING * larger) & (larger > 0)
     scale = np.where(larger > 0, np.sqrt(larger), 1.0)  # so that nothing depends on units
@@ -189,10 +203,18 @@ def _two_way(pulls: Array, clusters: Clusters) -> TwoWay:
     return TwoWay(with_variances((outward * values) @ outward.T, variances), replaced, indefinite)
 
 
-def _clustered(pulls: Array, codes: npt.NDArray[np.intp]) -> Array:
+def _clustered(pulls: Array, codes: npt.NDArray[np.intp], used: Used | None) -> Array:
     sums = np.column_stack([np.bincount(codes, weights=column) for column in pulls.T])
+    if used is not None:
+        scaled = sums * _factor(np.array([len(np.unique(codes[rows])) for rows in used.T], dtype=float))
+        return np.asarray(scaled.T @ scaled)
     count = len(np.unique(codes))
     return np.asarray(count / (count - 1) * sums.T @ sums)
+
+
+def _factor(count: Array) -> Array:
+    """The root of G / (G - 1), for every estimate."""
+    return np.asarray(np.sqrt(count / (count - 1)))
 
 
 def aggregate(estimates: Sequence[Estimate], weights: Weights, clusters: Clusters) -> tuple[Array, Array]:
@@ -206,13 +228,13 @@ def aggregate(estimates: Sequence[Estimate], weights: Weights, clusters: Cluster
     ndarray, shape (K,)
     ndarray, shape (K, K)
     """
-    matrices = np.stack([covariance(e.variation, weights, clusters) for e in estimates])
+    matrices = np.stack([covariance(e.variation, weights, clusters, e.used) for e in estimates])
     if len(estimates) == 1:
         return estimates[0].value, matrices[0]
     values = np.stack([e.value for e in estimates])
     middle = np.median(values, axis=0)
     variances = np.median(np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2, axis=0)
-    averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters)
+    averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters, estimates[0].used)
     return middle, with_variances(averaged, variances)
 
 

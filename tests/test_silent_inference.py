@@ -124,3 +124,89 @@ def test_notes_on_two_way_errors_reach_groups_and_contrasts() -> None:
     np.testing.assert_allclose(riesz.contrast("2 * ATE", fit).bse.iloc[0], 2 * fit.bse["ATE"])
     np.testing.assert_allclose(fit.by(np.repeat("all", len(data))).bse.iloc[0], fit.bse["ATE"])
     assert "V1 + V2 - V12" in " ".join(str(fit.by(np.repeat("all", len(data)))).split())
+
+
+def scores(fit: riesz.Results) -> Array:
+    """The one-step scores of a fit of the ATE, from its own table."""
+    rows = fit.augment()
+    return (rows[".moment_ATE"] + rows[".rr_ATE"] * rows[".resid"]).to_numpy()
+
+
+def test_group_effects_are_those_of_the_groups_own_scores(binary_frame: pd.DataFrame) -> None:
+    """n / (n - 1) counts the rows of the group, not of the sample."""
+    fit = riesz.ate("y ~ treat(a) * (x1 + x2)", binary_frame)
+    effects, s, groups = fit.by("g"), scores(fit), binary_frame["g"].to_numpy()
+    for level in np.unique(groups):
+        own = s[groups == level]
+        np.testing.assert_allclose(effects.params[f"ATE_{level}"], own.mean(), rtol=1e-12)
+        np.testing.assert_allclose(effects.bse[f"ATE_{level}"], own.std(ddof=1) / np.sqrt(len(own)), rtol=1e-12)
+    alone = fit.by(np.where(groups == "v", "v", None))
+    np.testing.assert_allclose(alone.bse["ATE_v"], effects.bse["ATE_v"], rtol=1e-12)
+
+
+def test_clustered_group_effects_count_the_clusters_of_the_group(binary_frame: pd.DataFrame) -> None:
+    fit = riesz.ate("y ~ treat(a) * (x1 + x2)", binary_frame, cluster="village")
+    village = binary_frame["village"].to_numpy()
+    region = np.where(village < 12, "south", "north")  # 12 and 28 clusters
+    effects, s = fit.by(region), scores(fit)
+    for level, count in (("south", 12), ("north", 28)):
+        own, codes = s[region == level], village[region == level]
+        sums = pd.Series(own - own.mean()).groupby(codes).sum()
+        assert len(sums) == count
+        error = np.sqrt(count / (count - 1) * (sums**2).sum()) / len(own)
+        np.testing.assert_allclose(effects.bse[f"ATE_{level}"], error, rtol=1e-12)
+    np.testing.assert_allclose(effects.cov_params().iloc[0, 1], 0, atol=1e-15)  # no village is in both
+    assert "Fewer than 20 clusters in `south`" in str(effects)
+
+
+def test_group_effects_with_two_kinds_of_clusters() -> None:
+    data = crossed(600, (30, 30), 1)
+    fit = riesz.ate("y ~ treat(a) + x", data, cluster=["v", "t"], folds=2)
+    group = np.where(data["v"] < 14, "few", "many")
+    effects, s = fit.by(group), scores(fit)
+    for level in ("few", "many"):
+        rows = group == level
+        pulls = ((s[rows] - s[rows].mean()) / rows.sum())[:, None]
+        v, t = data["v"][rows].to_numpy(), data["t"][rows].to_numpy()
+        raw = by_hand(pulls, v) + by_hand(pulls, t) - by_hand(pulls, 100 * v + t)
+        np.testing.assert_allclose(effects.bse[f"ATE_{level}"], np.sqrt(raw[0, 0]), rtol=1e-10)
+    with pytest.warns(riesz.errors.RieszWarning, match="fewer than two units"):
+        lone = fit.by(np.where(data["t"] == 0, "one year", "others"))
+    assert list(lone.params.index) == ["ATE_others"]
+
+
+def test_a_projection_counts_its_complete_rows(binary_frame: pd.DataFrame) -> None:
+    holes = binary_frame.assign(z=np.where(np.arange(400) < 300, 1.0, np.nan))
+    fit = riesz.ate("y ~ treat(a) * x1", holes)
+    own = scores(fit)[:300]
+    np.testing.assert_allclose(fit.blp("~ 0 + z").bse["z"], own.std(ddof=1) / np.sqrt(300), rtol=1e-12)
+
+
+def villages(treated: int, seed: int, clusters: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    village = np.repeat(np.arange(clusters), 10)
+    a, x = (village < treated).astype(float), rng.normal(size=10 * clusters)
+    y = a + x + 0.7 * rng.normal(size=clusters)[village] + rng.normal(size=10 * clusters)
+    return pd.DataFrame({"y": y, "a": a, "x": x, "village": village})
+
+
+@pytest.mark.parametrize(("treated", "told"), [(2, True), (9, True), (10, False), (20, False), (31, True)])
+def test_few_clusters_of_one_arm_are_told(treated: int, told: bool) -> None:
+    """2 treated of 40 clusters: 95% intervals hold 84% of the time, and all clusters together are not few."""
+    rare, count = (1, treated) if treated <= 20 else (0, 40 - treated)
+    for seed in range(5):
+        fit = riesz.ate("y ~ treat(a) + x", villages(treated, seed), folds=2, cluster="village")
+        words = f"Only {count} of 40 clusters of `village` have rows with a={rare}"
+        assert any(words in text for text in fit.warnings()) == told
+        assert (words in " ".join(str(fit).split())) == told
+
+
+def test_clusters_with_both_arms_count_for_both(binary_frame: pd.DataFrame) -> None:
+    fit = riesz.ate("y ~ treat(a) * x1", binary_frame, cluster="village")
+    assert not [text for text in fit.warnings() if "clusters" in text]
+    eight = riesz.ate(
+        "y ~ treat(a) * x1", binary_frame.assign(village=lambda d: d["village"] % 8), folds=2, cluster="village"
+    )
+    assert [text for text in eight.warnings() if "clusters" in text] == [
+        "Only 8 clusters of `village`: normal intervals are then too short."
+    ]

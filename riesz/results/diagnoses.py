@@ -250,7 +250,7 @@ class Diagnoses(Core):
             *concerns.about_balance(self._balance),
             *concerns.about_influence(self._averaged.variation, self.model.weights, self._codes, self._names),
             *concerns.about_stability(self.stability(), self.bse),
-            *concerns.about_clusters(self._clusters.codes),
+            *self._cluster_concerns(),
         ]
 
     @property
@@ -310,6 +310,11 @@ class Diagnoses(Core):
                 made[next(iter(base.reads[j]))].append(base.z[:, j])
         arms = [show(level) for level in treatment.levels]
         return concerns.about_treatment(made, base.strata, arms, treatment.name)
+
+    def _cluster_concerns(self) -> list[str]:
+        treatment, arm = self.model.blueprint.treatment, self._design.base.strata
+        arms = [show(level) for level in treatment.levels]
+        return concerns.about_clusters(self._clusters.codes, self._clusters.names, arm, arms, treatment.name)
 
     def _overlap_concerns(self) -> list[str]:
         treatment = self.model.blueprint.treatment
