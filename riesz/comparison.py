@@ -17,6 +17,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from riesz.errors import RieszError
+from riesz.keywords import checked
 from riesz.remarks import about_estimator
 from riesz.results.parameters import Parameters
 from riesz.selection import select
@@ -165,6 +166,7 @@ class Comparison:
         return str(tabulate(safe, headers=head, tablefmt="github", disable_numparse=True))
 
 
+@checked("riesz.compare()")
 def compare(
     *fits: Any,
     names: Sequence[str] | None = None,

@@ -176,6 +176,8 @@ def prepare(
         weighting=", ".join(word for name, word in words.items() if name in extras),
         seed=settings.seed,
         trimming=settings.trimming,
+        n_jobs=settings.n_jobs,
+        progress=settings.progress,
     )
     return Prepared(model, clusters, Problem(blueprint.design, splits, settings.seed))
 

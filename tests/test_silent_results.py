@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,3 +127,134 @@ def test_parameters_that_are_the_same_have_no_difference_to_test(binary_frame: p
     test = same.t_test("one = two")
     assert test.effect[0] == 0
     assert test.sd.ravel()[0] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda fit: fit.conf_int(alpha="a"), "alpha='a': expected a number between 0 and 1"),
+        (lambda fit: fit.conf_int(alpha=None), "alpha=None: expected"),
+        (lambda fit: fit.conf_int(alpha=np.nan), "alpha=nan: expected"),
+        (lambda fit: fit.conf_int(alpha=True), "alpha=True: expected"),
+        (lambda fit: fit.conf_int(alpha=[0.05]), "expected a number between 0 and 1"),
+        (lambda fit: fit.summary(alpha="5%"), "alpha='5%': expected"),
+        (lambda fit: fit.tidy(alpha="5%"), "alpha='5%': expected"),
+        (lambda fit: fit.by("g").tidy(alpha=2), "alpha=2: expected"),
+        (lambda fit: fit.sensitivity(null=np.inf), "null=inf: expected a finite number"),
+        (lambda fit: fit.sensitivity(null=np.nan), "null=nan: expected a finite number"),
+        (lambda fit: fit.sensitivity(null="zero"), "null='zero': expected a finite number"),
+        (lambda fit: fit.sensitivity(null=None), "null=None: expected a finite number"),
+        (lambda fit: fit.sensitivity(null=10**400), "expected a finite number"),
+        (lambda fit: fit.sensitivity(null={"ATE": np.inf}), r"null\['ATE'\]=inf: expected a finite number"),
+        (lambda fit: fit.sensitivity(null={"ATE": 0, "ATX": 0}), "null names `ATX`; the parameters are `ATE`"),
+        (lambda fit: fit.sensitivity(cf_y="a"), "cf_y='a': expected a share"),
+        (lambda fit: fit.sensitivity(cf_d=np.nan), "cf_d=nan: expected a share"),
+        (lambda fit: fit.sensitivity(rho=None), "rho=None: expected a correlation"),
+        (lambda fit: fit.sensitivity(level="95%"), "level='95%': expected a number"),
+        (lambda fit: fit.sensitivity().at("a", 0.1), "cf_y='a': expected a share"),
+        (lambda fit: fit.sensitivity().contour(upto="a"), "upto='a': expected a share"),
+        (lambda fit: fit.sensitivity().contour(upto=(0.1, 0.1, 0.1)), "expected a share"),
+        (lambda fit: fit.sensitivity().contour(points=0), "points=0: expected a whole number"),
+    ],
+)
+def test_numbers_that_are_none_are_refused_in_plain_words(one: riesz.Results, call, words: str) -> None:
+    with pytest.raises(riesz.RieszError, match=words):
+        call(one)
+
+
+@pytest.fixture(scope="module")
+def one(binary_frame: pd.DataFrame) -> riesz.Results:
+    return riesz.ate("y ~ treat(a) * (x1 + x2)", binary_frame)
+
+
+def test_a_null_far_away_takes_a_confounder_that_explains_all(one: riesz.Results) -> None:
+    for null in (1e300, -1e300):
+        assert one.sensitivity(null=null).table.loc["ATE", ["rv", "rva"]].tolist() == [1.0, 1.0]
+    assert one.sensitivity(null=10.0).table.loc["ATE", "rv"] < 1
+    assert one.sensitivity(null=one.params["ATE"]).table.loc["ATE", ["rv", "rva"]].tolist() == [0.0, 0.0]
+
+
+def test_an_outcome_without_residuals_has_no_sensitivity(binary_frame: pd.DataFrame) -> None:
+    exact = binary_frame.assign(y=2 * binary_frame["a"] + binary_frame["x1"])
+    fit = riesz.ate("y ~ treat(a) + x1", exact, learner=riesz.Linear(0, 0))
+    with pytest.raises(riesz.RieszError, match="mu fits the outcome without error"):
+        fit.sensitivity()
+
+
+def test_a_misspelt_keyword_is_refused_in_the_same_words_everywhere(binary_frame: pd.DataFrame) -> None:
+    formula = "y ~ treat(a) * x1"
+    calls = {
+        "riesz.ate()": lambda: riesz.ate(formula, binary_frame, fold=2),
+        "riesz.mean()": lambda: riesz.mean(formula, binary_frame, at=1, fold=2),
+        "riesz.estimate()": lambda: riesz.estimate(formula, binary_frame, riesz.ATE(), fold=2),
+        "riesz.estimate_many()": lambda: riesz.estimate_many(formula, [binary_frame], riesz.ATE(), fold=2),
+        "riesz.montecarlo.study()": lambda: riesz.montecarlo.study("binary", 100, range(2), fold=2),
+    }
+    for who, call in calls.items():
+        with pytest.raises(riesz.errors.ArgumentError) as caught:
+            call()
+        assert str(caught.value).startswith(f"{who} has no keyword 'fold'. Did you mean `folds`? There are ")
+        assert "freq_weights" in str(caught.value)
+    with pytest.raises(riesz.errors.ArgumentError, match=r"riesz\.estimate_many\(\) .*Did you mean `seeds`"):
+        riesz.estimate_many(formula, [binary_frame], riesz.ATE(), seedss=[1])
+    with pytest.raises(
+        riesz.errors.ArgumentError, match=r"riesz\.compare\(\) has no keyword 'star'. Did you mean `stars`"
+    ):
+        riesz.compare(riesz.ate(formula, binary_frame), star=True)
+
+
+class Counting(riesz.Linear):
+    """Linear, which counts its calls and notes how many threads and which bar it was given."""
+
+    calls: ClassVar[list[int]] = []
+
+    def fit(self, designs, seeds, watch):
+        self.calls.append(len(designs))
+        return super().fit(designs, seeds, watch)
+
+
+def test_benchmarks_check_all_arguments_before_the_first_refit(binary_frame: pd.DataFrame) -> None:
+    formula = "y ~ treat(a) * (x1 + x2)"
+    fit = riesz.ate(formula, binary_frame, learner=Counting())
+    direct = riesz.ate(formula, binary_frame, learner=Counting(), estimator="direct")
+    Counting.calls.clear()
+    wrong = [
+        (lambda: fit.sensitivity_benchmark("x1", "x9"), "not a covariate of the formula"),
+        (lambda: fit.sensitivity_benchmark("x1", ["x2", 3]), "expected a covariate's name"),
+        (lambda: fit.sensitivity_benchmark("x1", []), "expected a covariate's name"),
+        (lambda: fit.sensitivity_benchmark("x1", None), "expected a covariate's name"),
+        (lambda: fit.sensitivity_benchmark("x1", n_jobs=0), "n_jobs=0: expected a whole number"),
+        (lambda: fit.sensitivity_benchmark("x1", n_jobs="2"), "n_jobs='2': expected a whole number"),
+        (lambda: direct.sensitivity_benchmark("x1"), "debiased estimate"),
+    ]
+    for call, words in wrong:
+        with pytest.raises(riesz.RieszError, match=words):
+            call()
+    assert not Counting.calls
+    fit.sensitivity_benchmark("x1", "x1")
+    assert Counting.calls == [5]  # and once for the same columns
+
+
+def test_benchmarks_use_the_threads_and_the_bar_of_the_fit(
+    binary_frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formula, learner = "y ~ treat(a) * (x1 + x2)", Counting()
+    fit = riesz.ate(formula, binary_frame, learner=learner, n_jobs=2, progress=False)
+    asked = []
+    honest = riesz.results.confounding.cross_fit
+
+    def spy(problems, learner, n_jobs, progress):
+        asked.append((n_jobs, progress))
+        return honest(problems, learner, n_jobs, progress)
+
+    monkeypatch.setattr(riesz.results.confounding, "cross_fit", spy)
+    found = fit.sensitivity_benchmark("x1", ["x1", "x2"])
+    assert asked == [(2, False)] * 2
+    again = fit.sensitivity_benchmark("x1", ["x1", "x2"], n_jobs=1)
+    assert asked[2:] == [(1, False)] * 2
+    pd.testing.assert_frame_equal(found, again)
+    line = found.loc[("x1", "ATE")]  # by hand: fits with and without, on the same folds
+    without = riesz.ate("y ~ treat(a) * x2", binary_frame)
+    np.testing.assert_allclose(line["change"], without.params["ATE"] - fit.params["ATE"], rtol=1e-10)
+    gain = (without.resid**2).mean() / (fit.resid**2).mean() - 1
+    np.testing.assert_allclose(line["cf_y"], gain, rtol=1e-10)

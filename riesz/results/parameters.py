@@ -20,6 +20,7 @@ from riesz.caller import warn
 from riesz.errors import RieszError
 from riesz.frame import ClusterLabels
 from riesz.inference import Estimate, joint_critical_value, two_way
+from riesz.keywords import is_number
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.remarks import about_two_way
@@ -133,8 +134,8 @@ class Parameters(ABC):
         >>> bool(low < fit.params["ATE"] < high)
         True
         """
-        if not 0 < alpha < 1:
-            raise RieszError(f"alpha={alpha}: wanted a number between 0 and 1, such as 0.05 for a 95% interval.")
+        if not (is_number(alpha) and 0 < alpha < 1):
+            raise RieszError(f"alpha={alpha!r}: expected a number between 0 and 1, such as 0.05 for a 95% interval.")
         critical = joint_critical_value(self._covariance, alpha) if joint else stats.norm.isf(alpha / 2)
         return pd.DataFrame({0: self.params - critical * self.bse, 1: self.params + critical * self.bse})
 
