@@ -30,15 +30,16 @@ def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None
     there = list(known)
     for name in given:
         if name not in there:
-            raise ArgumentError(f"{who} has no keyword {name!r}.{nearest(name, there)} There are {', '.join(there)}.")
+            others = f"There {'is' if len(there) == 1 else 'are'} {', '.join(there)}." if there else "It takes none."
+            raise ArgumentError(f"{who} has no keyword {name!r}.{nearest(name, there)} {others}")
 
 
 def check_call(who: str, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Refuse arguments that do not fit a function's signature, before it is called."""
+    """Refuse arguments that do not fit a function's signature, before it is called; ``who`` is the call, such as ``ate()``."""
     parameters = list(inspect.signature(function).parameters.values())
     if not any(one.kind is one.VAR_KEYWORD for one in parameters):
         named = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-        refuse_unknown(who, keywords, named)
+        refuse_unknown(who, keywords, [name for name in named if name != "self"])
     places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     if len(arguments) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in parameters):
         most = "no arguments" if not places else f"at most {len(places)} without a keyword"
@@ -50,9 +51,8 @@ def check_call(who: str, function: Callable[..., Any], arguments: Sequence[Any],
     needed = [one.name for one in parameters if one.default is one.empty and one in places]
     lost = [name for name in needed if name not in filled and name not in keywords]
     if lost:
-        raise ArgumentError(
-            f"{who} needs {listing(lost)}, which was not given: {', '.join(f'{name}=...' for name in lost)}."
-        )
+        given = f"{who[:-1]}, " if not who.endswith("()") else who[:-1]
+        raise ArgumentError(f"{who} needs {listing(lost)}, as in {given}{', '.join(f'{name}=...' for name in lost)}).")
 
 
 def is_number(value: object) -> bool:
@@ -65,9 +65,9 @@ def is_number(value: object) -> bool:
         return False
 
 
-def is_count(value: object, least: int) -> bool:
-    """Whether a value is a whole number, and at least so large."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+def is_count(value: object, least: int, most: float = np.inf) -> bool:
+    """Whether a value is a whole number within limits."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(least <= value <= most)
 
 
 def checked(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

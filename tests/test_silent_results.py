@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -258,3 +259,112 @@ def test_benchmarks_use_the_threads_and_the_bar_of_the_fit(
     np.testing.assert_allclose(line["change"], without.params["ATE"] - fit.params["ATE"], rtol=1e-10)
     gain = (without.resid**2).mean() / (fit.resid**2).mean() - 1
     np.testing.assert_allclose(line["cf_y"], gain, rtol=1e-10)
+
+
+@pytest.mark.parametrize("formula", ["~ 0", "~ -1", "~ 0 + 0"])
+def test_a_projection_on_nothing_is_refused(one: riesz.Results, formula: str) -> None:
+    with pytest.raises(riesz.FormulaError, match="has no columns to project on"):
+        one.blp(formula)
+
+
+def test_a_projection_on_missing_values_says_so(binary_frame: pd.DataFrame) -> None:
+    fit = riesz.ate("y ~ treat(a) * x1", binary_frame.assign(z=np.nan))
+    with pytest.raises(riesz.DataError, match=r"Every row has a missing value among the columns of '~ z': `z`"):
+        fit.blp("~ z")
+
+
+@pytest.mark.parametrize("kind", riesz.plots.PLOTS)
+def test_plots_refuse_wrong_arguments_in_plain_words(one: riesz.Results, kind: str) -> None:
+    needed = ["g"] if kind == "groups" else []
+    with pytest.raises(riesz.errors.ArgumentError, match=rf"fit\.plot\('{kind}'\) has no keyword 'nope'"):
+        one.plot(kind, *needed, nope=1)
+    draw = riesz.plots.PLOTS[kind]
+    with pytest.raises(riesz.RieszError, match=r"expected a fit|expected fits"):
+        draw(3, *needed)
+    if kind != "forest":  # which takes any number of fits
+        with pytest.raises(riesz.errors.ArgumentError, match="arguments without a keyword; it takes"):
+            one.plot(kind, "ATE", 3, 4)
+        with pytest.raises(riesz.errors.ArgumentError, match=rf"riesz\.plots\.{kind}\(\) needs `fit`"):
+            draw()
+        with pytest.raises(riesz.RieszError, match="expected a fit"):
+            draw(one.by("g"), *needed)
+    if kind not in ("panels", "history"):
+        with pytest.raises(riesz.RieszError, match=r"ax=3: expected matplotlib axes"):
+            one.plot(kind, *needed, ax=3)
+        draw(fit=one, **({"by": "g"} if needed else {})) if kind != "forest" else draw(one)
+        plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda fit: fit.plot("groups"), r"fit\.plot\('groups'\) needs `by`, as in fit\.plot\('groups', by=\.\.\.\)"),
+        (lambda fit: fit.plot([]), r"plot\(\[\]\): there is no such plot"),
+        (lambda fit: fit.plot("groups", "g", by="g"), "got `by` twice"),
+        (lambda fit: fit.plot("groups", "g", alpha="a"), "alpha='a': expected"),
+        (lambda fit: fit.plot("groups", "g", null="a"), "null='a': expected a finite number"),
+        (lambda fit: fit.plot("forest", 3), "expected fits, with params"),
+        (lambda fit: fit.plot("forest", null=np.inf), "null=inf: expected a finite number"),
+        (lambda fit: fit.plot("forest", names=3), "names=3: expected a list"),
+        (lambda fit: fit.plot("forest", keep=[]), r"keep=\[\]: expected a list with at least one name"),
+        (lambda fit: fit.plot("forest", keep=3), "keep=3: expected a list"),
+        (lambda fit: fit.plot("forest", rename=3), "rename=3: expected a mapping"),
+        (lambda fit: fit.plot("estimators", null="a"), "null='a': expected"),
+        (lambda fit: fit.plot("representer", bins="many"), "bins='many': expected a whole number"),
+        (lambda fit: fit.plot("representer", bins=10**9), "from 1 to 10,000"),
+        (lambda fit: fit.plot("overlap", bins=0), "bins=0: expected a whole number"),
+        (lambda fit: fit.plot("balance", most=True), "most=True: expected a whole number"),
+        (lambda fit: fit.plot("influence", k=1.5), "k=1.5: expected a whole number"),
+        (lambda fit: fit.influential(True), "k=True: expected a whole number"),
+        (lambda fit: fit.plot("sensitivity", benchmarks=3), "benchmarks=3: expected a list of covariates"),
+        (lambda fit: fit.plot("sensitivity", null=np.nan), "null=nan: expected"),
+        (lambda fit: fit.sensitivity().plot(benchmarks="x1"), r"the table that fit\.sensitivity_benchmark\(\) returns"),
+        (lambda fit: fit.sensitivity().plot(nope=1), r"plot\(\) has no keyword 'nope'"),
+        (lambda fit: fit.by("g").plot("forest"), r"plot\(\) got 2 arguments|takes"),
+        (lambda fit: fit.by("g").plot(nope=1), "has no keyword 'nope'"),
+        (lambda fit: riesz.compare(fit, names=3), "names=3: expected a list"),
+        (lambda fit: riesz.contrast("1", fit), "does not change with the parameters"),
+        (lambda fit: riesz.contrast("ATE - ATE", fit), "does not change with the parameters"),
+        (lambda fit: riesz.contrast(lambda p: {}, fit), "gives no numbers"),
+    ],
+)
+def test_wrong_arguments_of_plots_and_tables(one: riesz.Results, call, words: str) -> None:
+    with pytest.raises(riesz.RieszError, match=words):
+        call(one)
+    plt.close("all")
+
+
+def test_one_benchmark_may_be_a_name(one: riesz.Results) -> None:
+    """It was taken for a list of letters."""
+    ax = one.plot("sensitivity", benchmarks="x1")
+    assert [text.get_text() for text in ax.get_legend().get_texts()][1:] == ["x1"]
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("robust", "with_cov() without an argument gives them back"),
+        ("HC1", "with_cov() without an argument gives them back"),
+        ("hc3", "with_cov() without an argument gives them back"),
+        ("nonrobust", "robust and clustered standard errors, and no others"),
+        ("cluster", "name the column that holds the clusters, as in with_cov(cluster='school')"),
+        ("CLUSTERED", "name the column that holds the clusters"),
+        ("HAC", "correlated over time"),
+        ("vilage", "is not a column of the data"),
+    ],
+)
+def test_names_of_covariances_get_advice_that_can_be_followed(one: riesz.Results, name: str, words: str) -> None:
+    with pytest.raises(riesz.RieszError) as caught:
+        one.with_cov(name)
+    assert words in str(caught.value)
+    with pytest.raises(
+        riesz.errors.ArgumentError, match=r"fit\.with_cov\(\) has no keyword 'cov_type'. There is cluster"
+    ):
+        one.with_cov(cov_type=name)
+
+
+def test_a_column_may_be_called_like_a_covariance(binary_frame: pd.DataFrame) -> None:
+    named = binary_frame.rename(columns={"village": "robust"})
+    fit = riesz.ate("y ~ treat(a) * x1", named, folds=1)
+    assert fit.with_cov("robust").cov_type == "cluster"

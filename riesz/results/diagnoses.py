@@ -15,6 +15,7 @@ from riesz.diagnostics.weights import representer_by_fold, representer_health
 from riesz.errors import RieszError, pick
 from riesz.estimands.base import show
 from riesz.inference import Estimate
+from riesz.keywords import is_count
 from riesz.moment import Array
 from riesz.results.core import Core
 
@@ -77,8 +78,8 @@ class Diagnoses(Core):
         3
         """
         name = pick(parameter, self._names)
-        if not isinstance(k, (int, np.integer)) or k < 1:
-            raise RieszError(f"k={k!r}: wanted a whole number of rows, 1 or larger.")
+        if not is_count(k, 1):
+            raise RieszError(f"k={k!r}: expected a whole number of rows, 1 or larger.")
         table = self.leave_one_out(name)
         first = np.argsort(-table["change"].abs().to_numpy(), kind="stable")[:k]
         if self._codes is not None:

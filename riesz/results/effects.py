@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.frame import ClusterLabels
+from riesz.keywords import checked
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.plots import forest
@@ -160,6 +161,7 @@ class Effects(Parameters):
             notes=[*tests, *about_estimator(self.model), *self._covariance_notes, *self._words.notes],
         )
 
+    @checked("plot()")
     def plot(self, **options: Any) -> Any:
         """A forest plot of the parameters: :func:`riesz.plots.forest` with its options. Returns the axes.
 

@@ -16,7 +16,7 @@ import pandas as pd
 from riesz.caller import warn
 from riesz.columns import Columns
 from riesz.diagnostics.concerns import CLUSTERS
-from riesz.errors import DataError, listing
+from riesz.errors import DataError, FormulaError, listing
 from riesz.estimators import ESTIMATORS
 from riesz.formula import parse_projection, term_columns
 from riesz.frame import Groups
@@ -186,7 +186,15 @@ class Heterogeneity(Core):
         used = frame[complete].reset_index(drop=True)
         factors = [name for name in needed if isinstance(used[name].dtype, pd.CategoricalDtype)]
         used = used.assign(**{name: used[name].cat.remove_unused_categories() for name in factors})
+        if not len(used):
+            raise DataError(
+                f"Every row has a missing value among the columns of {formula!r}: {listing(needed)}. Leave the emptiest out."
+            )
         made = Columns(rhs, used, context)
+        if not made.names:
+            raise FormulaError(
+                f"{formula!r} has no columns to project on. '~ 1' gives the average effect; add covariates, as in '~ x1 + x2'."
+            )
         b = np.zeros((len(frame), len(made.names)))
         b[complete] = made.matrix
         self._check_rank(b, made.names, formula)

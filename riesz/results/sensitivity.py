@@ -12,7 +12,7 @@ import pandas as pd
 
 from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
 from riesz.errors import RieszError, pick
-from riesz.keywords import is_count, is_number
+from riesz.keywords import checked, is_count, is_number
 from riesz.plots.confounding import draw_contour
 from riesz.summary import Summary, number
 
@@ -119,6 +119,7 @@ class Sensitivity:
         found = bounds(self.elements, list(self.names).index(name), strength(cf_y, cf_d, self.rho), self.level)
         return pd.concat([pd.DataFrame({"cf_d": cf_d, "cf_y": cf_y}), found], axis=1)
 
+    @checked("plot()")
     def plot(
         self,
         parameter: str | None = None,
