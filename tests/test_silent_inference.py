@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+import statsmodels.api as sm
+from scipy.special import expit
 
 import riesz
 from riesz.inference import Weights, covariance
@@ -210,3 +212,54 @@ def test_clusters_with_both_arms_count_for_both(binary_frame: pd.DataFrame) -> N
     assert [text for text in eight.warnings() if "clusters" in text] == [
         "Only 8 clusters of `village`: normal intervals are then too short."
     ]
+
+
+def logit(n: int, seed: int, constant: float = 0.0, slope: float = 3.0, treatment: float = 1.0) -> pd.DataFrame:
+    """A correct logit with a steep slope, or a rare outcome, and confounding."""
+    rng = np.random.default_rng(seed)
+    x1, x2 = rng.normal(size=(2, n))
+    a = (rng.uniform(size=n) < expit(treatment * x1)).astype(float)
+    y = (rng.uniform(size=n) < expit(constant + a + slope * x1 + 0.5 * x2)).astype(float)
+    return pd.DataFrame({"y": y, "a": a, "d": a + rng.normal(size=n), "x1": x1, "x2": x2})
+
+
+@pytest.mark.parametrize("constant", [0.0, -5.0])
+@pytest.mark.parametrize("estimand", [riesz.ATE(), riesz.ADE()])
+def test_a_logit_has_the_error_of_its_delta_method(estimand: riesz.ATE, constant: float) -> None:
+    """Against statsmodels' logit; a floor under mu (1 - mu) of .0025 made the error of a rare outcome too small."""
+    data = logit(3000, 3, constant=constant, slope=1.0)
+    name = "a" if estimand == riesz.ATE() else "d"
+    options = {"learner": riesz.Linear(0, 0), "folds": 1, "family": "binomial"}
+    fit = riesz.estimate(f"y ~ treat({name}) * (x1 + x2)", data, estimand, **options)
+    t, (x1, x2) = data[name].to_numpy(), data[["x1", "x2"]].to_numpy().T
+    one = np.ones(len(data))
+
+    def columns(at: Array) -> Array:
+        return np.column_stack([one, at, x1, x2, at * x1, at * x2])
+
+    z, logit_fit = columns(t), sm.Logit(data["y"], columns(t)).fit(disp=0, tol=1e-12)
+    b, mu = logit_fit.params.to_numpy(), logit_fit.predict(columns(t))
+    if name == "a":
+        high, low = columns(one), columns(0 * one)
+        m = expit(high @ b) - expit(low @ b)
+        gradient = (
+            high * (expit(high @ b) * expit(-high @ b))[:, None] - low * (expit(low @ b) * expit(-low @ b))[:, None]
+        )
+    else:
+        v, tangent = mu * (1 - mu), columns(one) - columns(0 * one)
+        m = v * (tangent @ b)
+        gradient = v[:, None] * tangent + ((1 - 2 * mu) * v * (tangent @ b))[:, None] * z
+    information = (z * (mu * (1 - mu))[:, None]).T @ z / len(z)
+    influence = m - m.mean() + (z @ np.linalg.solve(information, gradient.mean(axis=0))) * (data["y"] - mu)
+    np.testing.assert_allclose(fit.params.iloc[0], m.mean(), rtol=1e-6)
+    np.testing.assert_allclose(fit.influence.iloc[:, 0], influence, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(fit.bse.iloc[0], influence.std(ddof=1) / np.sqrt(len(z)), rtol=1e-6)
+
+
+def test_outcomes_that_a_logit_tells_apart_do_not_blow_up() -> None:
+    data = logit(300, 4)
+    for y in (data["x1"] > 0, (data["x1"] > 0) ^ (data.index == 5)):
+        for folds in (1, 2, 5):
+            fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data.assign(y=y.astype(float)), family="binomial", folds=folds)
+            assert abs(fit.params["ATE"]) < 0.5
+            assert fit.riesz_representer["ATE"].abs().max() < 50
