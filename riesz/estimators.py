@@ -59,12 +59,15 @@ class Estimator:
         Whether the scores are those of an influence function, so that their variance gives a valid standard error.
     needs_rr : bool
         Whether it is of no use to a learner of mu alone.
+    weighs : bool
+        Whether it weighs the outcome by rr, so that rr must represent the moment on all functions.
     """
 
     scores: Callable[[Predictions, Design], Scores]
     words: str
     debiased: bool
     needs_rr: bool = True
+    weighs: bool = False
 
     def __call__(self, predictions: Predictions, design: Design) -> Scores:
         """The scores."""
@@ -156,7 +159,7 @@ def _solve_logistic(index: Array, rr: Array, y: Array, weights: Array) -> float:
 #: Name to estimator, in the order that tables show them; ``estimator="..."`` finds yours here, too.
 ESTIMATORS: dict[str, Estimator] = {
     "direct": Estimator(direct, "plug-in", debiased=False, needs_rr=False),
-    "ipw": Estimator(ipw, "weighting", debiased=False),
+    "ipw": Estimator(ipw, "weighting", debiased=False, weighs=True),
     "dr": Estimator(dr, "one-step", debiased=True),
     "tmle": Estimator(tmle, "targeted", debiased=True),
 }

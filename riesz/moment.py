@@ -42,6 +42,11 @@ class Evaluation:
         """Apply a linear, row-by-row change to all three arrays."""
         return Evaluation(change(self.observed), change(self.values), change(self.slopes))
 
+    def times(self, other: Evaluation) -> Evaluation:
+        """The product of two functions."""
+        slopes = self.slopes * other.values + self.values * other.slopes
+        return Evaluation(self.observed * other.observed, self.values * other.values, slopes)
+
 
 @dataclass(frozen=True)
 class Points:

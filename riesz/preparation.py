@@ -56,6 +56,12 @@ class Settings:
                 f"estimator={self.estimator!r} needs a Riesz representer, and {self.learner.describe(self.family)} learns mu "
                 "alone. Leave estimator='direct', which has no standard error, or use another learner, such as learner='linear'."
             )
+        if ESTIMATORS[self.estimator].weighs and not self.learner.weighs(self.family):
+            raise LearnerError(
+                f"estimator={self.estimator!r} weighs the outcome by rr, and with family={self.family!r} the rr of "
+                f"{self.learner.describe(self.family)} corrects the errors of its logit and is no such weight. Use estimator='dr' "
+                "or 'tmle', or another learner."
+            )
         if not self.learner.learns_rr and self.trimming is not None:
             raise LearnerError(
                 f"trim= caps the Riesz representer, and {self.learner.describe(self.family)} learns mu alone. Leave trim=None."

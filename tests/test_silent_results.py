@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import matplotlib.pyplot as plt
@@ -9,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from known import Known
 from patsy import DesignInfo
 
 import riesz
+from riesz.predictions import times
 from riesz.results.restrictions import read_restrictions
 
 
@@ -368,3 +371,53 @@ def test_a_column_may_be_called_like_a_covariance(binary_frame: pd.DataFrame) ->
     named = binary_frame.rename(columns={"village": "robust"})
     fit = riesz.ate("y ~ treat(a) * x1", named, folds=1)
     assert fit.with_cov("robust").cov_type == "cluster"
+
+
+def test_an_effect_on_the_treated_is_not_told_to_compare_itself() -> None:
+    simulation = riesz.datasets.get("weak_overlap")
+    told = {}
+    for verb, seeds in (("ate", [11]), ("att", range(30))):
+        for seed in seeds:
+            data = simulation.draw(800, seed=seed).data
+            words = riesz.estimate(simulation.formula, data, simulation.questions[verb]).warnings()
+            told.update((verb, text) for text in words if "outside [0, 1]" in text)
+    assert "compare learner='propensity', or the effect on the treated (riesz.att)" in told["ate"]
+    assert "compare learner='propensity'." in told["att"]
+    assert "riesz.att" not in told["att"]
+
+
+def known(n: int, seed: int, factor: float) -> riesz.Results:
+    """A fit with the true mu, and the true rr of the ATE times a factor."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    p = 1 / (1 + np.exp(-0.5 * x))
+    a = (rng.uniform(size=n) < p).astype(float)
+    data = pd.DataFrame({"y": a + x + rng.normal(size=n), "a": a, "x": x})
+    fit = riesz.ate("y ~ treat(a) + x", data, learner=Known((x, 1 + x), p), folds=1)
+    crossfit = fit._crossfit
+    scaled = tuple(times(one, np.array([factor])) for one in crossfit.predictions)
+    return riesz.Results(fit.model, replace(crossfit, predictions=scaled, untrimmed=scaled), fit.clusters)
+
+
+def test_a_wrong_representer_is_told_by_its_standard_error() -> None:
+    """E_n[rr * anchor] was 0.898 beside `Nothing to worry about was found`: what counts is whether chance explains it."""
+    clear, unclear = known(4000, 1, 0.9), known(150, 1, 0.9)
+    for fit in (clear, unclear):
+        health = fit.diagnostics().loc["ATE"]
+        rr, a = fit.riesz_representer["ATE"], fit.model.blueprint.data["a"]
+        error = (rr * a - 1).std(ddof=1) / np.sqrt(len(a))
+        np.testing.assert_allclose(health["anchor_std_error"], error, rtol=1e-10)
+        line = f"E_n[rr * anchor] = {health['rr_anchor']:.4g} (std err {error:.2g}), known value 1"
+        assert line in " ".join(str(fit).split())
+    assert any("misses a value it should have by 1" in text for text in clear.warnings())
+    assert not any("misses a value" in text for text in unclear.warnings())
+
+
+def test_a_true_representer_is_hardly_ever_told_to_be_wrong() -> None:
+    told = [seed for seed in range(100) if any("misses a value" in text for text in known(400, seed, 1.0).warnings())]
+    assert len(told) <= 2
+
+
+def test_no_concerns_are_said_in_plain_words(one: riesz.Results) -> None:
+    assert repr(one.warnings()) == "These checks found no problems."
+    assert "These checks found no problems." in one.warnings()._repr_html_()

@@ -2,7 +2,9 @@ r"""Is the Riesz representer healthy? Its heaviest rows, its effective sample si
 
 Symbols: rr :math:`\alpha`, anchor :math:`\beta`, moment m with :math:`h(f) = E[m(f)]`. The Riesz representer satisfies
 :math:`E[\alpha \beta] = h(\beta)` and :math:`E[\alpha^2] = h(\alpha)`; the sample analogues of both sides are shown. A row's
-weight is its sampling weight times :math:`|\alpha|`; a row of frequency f counts as f rows.
+weight is its sampling weight times :math:`|\alpha|`; a row of frequency f counts as f rows. An rr that was learned for the errors
+of a logit satisfies :math:`E[v \alpha \beta] = h(v \beta)` and :math:`E[v \alpha^2] = h(v \alpha)` instead, with
+:math:`v = \mu (1 - \mu)`; then these are shown, v being divided by its mean.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.design import Design
-from riesz.moment import Array
-from riesz.predictions import Predictions
+from riesz.moment import Array, Evaluation
+from riesz.predictions import Predictions, tilt
 
 FEW = 10  # a few rows are at most so many,
 FEW_SHARE = 0.02  # and at most this share of all
@@ -37,9 +39,10 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
         is better.
     """
     rr, frequency = predictions.rr.observed, design.base.frequency[design.rows]
+    anchor, alpha = _tilted(predictions, design)
     pull = design.weights / frequency * np.abs(rr)
     heavy = [concentration(one, frequency, MUCH) for one in pull]
-    length, moment = design.mean(rr**2), design.mean(design.base.moment.apply(predictions.rr))
+    length, moment = design.mean(rr * alpha.observed), design.mean(design.base.moment.apply(alpha))
     return pd.DataFrame(
         {
             "largest_rr": np.abs(rr).max(axis=1),
@@ -47,13 +50,21 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
             "heavy_rows": [rows for rows, _ in heavy],
             "heavy_share": [share for _, share in heavy],
             "tail_index": [tail_index(one, frequency) for one in pull],
-            "rr_anchor": design.mean(rr * design.base.anchor.observed),
-            "anchor_moment": design.mean(design.base.moment.apply(design.base.anchor)),
+            "rr_anchor": design.mean(rr * anchor.observed),
+            "anchor_moment": design.mean(design.base.moment.apply(anchor)),
             "rr_length": length,
             "rr_moment": moment,
             "riesz_loss": length - 2 * moment,
         }
     )
+
+
+def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evaluation]:
+    """The anchor and rr, both multiplied by v where rr was learned for the errors of a logit."""
+    v = tilt(predictions, design)
+    if v is None:
+        return design.base.anchor, predictions.rr
+    return design.base.anchor.times(v), predictions.rr.times(v)
 
 
 def concentration(pull: Array, frequency: Array, much: float) -> tuple[int, float]:
@@ -152,9 +163,9 @@ def representer_by_fold(
         ``parameter, repeat, fold, riesz_loss, violation``; fold ``"all"`` is the whole repeat.
     """
     moment, lines = design.base.moment, []
-    anchor = moment.apply(design.base.anchor)
     for repeat, (one, factor, labels) in enumerate(zip(predictions, scales, folds, strict=True), start=1):
-        square, own = one.rr.observed**2, moment.apply(one.rr)
+        beta, alpha = _tilted(one, design)
+        anchor, own, square = moment.apply(beta), moment.apply(alpha), one.rr.observed * alpha.observed
         scale = factor if one.scale_free else design.mean(square) / design.mean(anchor)
         parts = [
             ("all", np.arange(len(labels))),

@@ -104,6 +104,9 @@ class Linear(Learner):
             "treat(a) * (...) lets it vary."
         ]
 
+    def weighs(self, family: str) -> bool:
+        return family != "binomial"
+
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
         for design in designs:
@@ -144,7 +147,7 @@ class LinearFit(Fit):
         mu = whole.map(lambda values: values[0])
         if self.logistic:
             mu = probability(mu)
-        return Predictions(mu, whole.map(lambda values: values[1:]), self.scale_free)
+        return Predictions(mu, whole.map(lambda values: values[1:]), self.scale_free, tilted=self.logistic)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen

@@ -122,7 +122,8 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     >>> ax.get_yticklabels()[0].get_text()
     'direct (plug-in)'
     """
-    table = fit.estimates.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
+    served = fit.estimates[fit.estimates["estimate"].notna()]  # a logit's rr makes no ipw
+    table = served.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
     table["estimator"] = table["estimator"].map(describe)
     names = table["parameter"].unique()
     roles = (

@@ -26,7 +26,7 @@ from riesz.results.parameters import Parameters
 #: what other packages call covariances, and how to get them here
 _COVARIANCES = {
     "robust|hc[0-9]?|white|sandwich|hetero.*": (
-        "standard errors are robust to heteroskedasticity by default; with_cov() without an argument gives them back."
+        "standard errors are robust by default, to heteroskedasticity; with_cov() without an argument gives them back."
     ),
     "nonrobust|non-robust|classical|unadjusted|homosk.*|iid|ols|standard": (
         "there are robust and clustered standard errors, and no others; with_cov() without an argument gives the robust ones."
@@ -303,5 +303,8 @@ def _estimates(model: Model, repeats: Sequence[Predictions], estimator: str) -> 
 def _aggregate(
     model: Model, repeats: Sequence[Predictions], clusters: ClusterLabels, estimator: str
 ) -> tuple[Array, Array]:
+    if ESTIMATORS[estimator].weighs and repeats[0].tilted:
+        k = len(model.exog_names)
+        return np.full(k, np.nan), np.full((k, k), np.nan)
     value, covariance = aggregate(_estimates(model, repeats, estimator), model.weights, clusters.codes)
     return value, covariance if ESTIMATORS[estimator].debiased else np.full_like(covariance, np.nan)

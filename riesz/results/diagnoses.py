@@ -10,7 +10,7 @@ import pandas as pd
 from riesz.diagnostics import DIAGNOSTICS, concerns
 from riesz.diagnostics.balance import balance_table
 from riesz.diagnostics.influence import Codes, by_fold, leave_one_out, normal_quantiles
-from riesz.diagnostics.overlap import Overlap, overlap
+from riesz.diagnostics.overlap import Overlap, overlap, share_outside
 from riesz.diagnostics.weights import representer_by_fold, representer_health
 from riesz.errors import RieszError, pick
 from riesz.estimands.base import show
@@ -147,9 +147,9 @@ class Diagnoses(Core):
         -------
         pandas.DataFrame
             ``largest_rr``; ``effective_n`` effective sample size; ``heavy_rows`` carry ``heavy_share`` of the weight;
-            ``tail_index`` of the largest weights (Hill); ``rr_anchor`` should equal ``anchor_moment``, and ``rr_length``
-            ``rr_moment``; ``riesz_loss`` out of fold. Then the columns of further functions in
-            ``riesz.diagnostics.DIAGNOSTICS``.
+            ``tail_index`` of the largest weights (Hill); ``rr_anchor`` should equal ``anchor_moment``, up to the standard error
+            ``anchor_std_error`` of their difference, and ``rr_length`` ``rr_moment``; ``riesz_loss`` out of fold. Then the columns
+            of further functions in ``riesz.diagnostics.DIAGNOSTICS``.
 
         Examples
         --------
@@ -160,7 +160,8 @@ class Diagnoses(Core):
         """
         self._need_rr()
         tables = [self._diagnosed(name) for name in DIAGNOSTICS]
-        return pd.concat(tables, axis=1).set_axis(self._names, axis=0)
+        table = pd.concat(tables, axis=1).set_axis(self._names, axis=0)
+        return self._with_anchor_errors(table) if "anchor_moment" in table else table
 
     def balance(self) -> pd.DataFrame:
         r"""The Riesz balance table: E_n[rr f] against h_n(f), which the true representer makes equal for every f.
@@ -230,7 +231,7 @@ class Diagnoses(Core):
         >>> simulation = riesz.datasets.get("binary")
         >>> fit = riesz.ate(simulation.formula, simulation.draw(1000, seed=1).data, learner="linear")
         >>> fit.warnings()
-        Nothing to worry about was found.
+        These checks found no problems.
         >>> len(fit.warnings())
         0
         """
@@ -273,7 +274,16 @@ class Diagnoses(Core):
     def _health(self) -> pd.DataFrame:
         """What summary and warnings are made of: it does not depend on diagnostics that others added."""
         self._need_rr()
-        return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
+        table = representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
+        return self._with_anchor_errors(table)
+
+    def _with_anchor_errors(self, health: pd.DataFrame) -> pd.DataFrame:
+        """The table with the standard error of E_n[rr beta] - h_n(beta), clustered like the estimates."""
+        anchors = self._balance.xs("anchor", level="function")
+        size = self._design.mean(self._design.base.moment.normalizer)
+        errors = anchors["std_error"].to_numpy() * np.abs(size)
+        health.insert(health.columns.get_loc("anchor_moment") + 1, "anchor_std_error", errors)
+        return health
 
     def _diagnosed(self, name: str) -> pd.DataFrame:
         table = DIAGNOSTICS[name](self.predictions, self._design)
@@ -321,6 +331,12 @@ class Diagnoses(Core):
         treatment = self.model.blueprint.treatment
         if not treatment.is_binary:
             return []
-        arms = [show(level) for level in treatment.levels]
-        found = overlap(self.predictions, self._design, self._index, self._names, arms)
-        return [] if found.rows.empty else concerns.about_overlap(found.summary)
+        shares = share_outside(self.predictions, self._design, self._names)
+        moment = self._design.base.moment
+        same = [np.array_equal(w.sum(axis=0), np.zeros(w.shape[1])) for w in moment.weights]  # a constant has no effect
+        effects = {
+            name
+            for name, n, effect in zip(self._names, moment.normalizer, same, strict=True)
+            if effect and (n == 1).all()
+        }
+        return concerns.about_overlap(shares, effects)
