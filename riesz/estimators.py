@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from riesz.design import Design
-from riesz.moment import Array, Evaluation
+from riesz.moment import Array, Evaluation, ratio
 from riesz.predictions import Predictions
 
 _EDGE = 1e-3  # a bounded outcome's mu is kept this far inside its limits, as a share of their distance, or nearer
@@ -105,7 +105,7 @@ def tmle(predictions: Predictions, design: Design) -> Scores:
 
 def _tmle_linear(predictions: Predictions, design: Design) -> Scores:
     mu, rr = predictions.mu, predictions.rr
-    t = design.mean(rr.observed * (design.y - mu.observed)) / design.mean(rr.observed**2)
+    t = ratio(design.mean(rr.observed * (design.y - mu.observed)), design.mean(rr.observed**2), otherwise=0.0)
     residuals = rr.observed * (design.y - mu.observed - t[:, None] * rr.observed)
     moment = design.base.moment
     return Scores(moment.apply(mu) + t[:, None] * moment.apply(rr) + residuals, residuals)

@@ -20,6 +20,12 @@ Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp] | slice
 
 
+def ratio(top: Array, bottom: Array | float, otherwise: float = np.nan) -> Array:
+    """Top over bottom, element by element, and another number where the bottom is zero."""
+    shape = np.broadcast_shapes(np.shape(top), np.shape(bottom))
+    return np.asarray(np.divide(top, bottom, out=np.full(shape, otherwise), where=np.not_equal(bottom, 0)))
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """A function f at every row and at every reading.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import Design
-from riesz.moment import Array, Evaluation
+from riesz.moment import Array, Evaluation, ratio
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def scales(predictions: Predictions, design: Design) -> Array:
     r = predictions.rr
     if not predictions.scale_free:
         return np.ones(len(r.observed))
-    return np.asarray(design.mean(design.base.moment.apply(r)) / design.mean(r.observed**2))
+    return ratio(design.mean(design.base.moment.apply(r)), design.mean(r.observed**2), otherwise=1.0)
 
 
 def tilt(predictions: Predictions, design: Design) -> Evaluation | None:

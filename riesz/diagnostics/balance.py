@@ -21,7 +21,7 @@ import pandas as pd
 
 from riesz.design import Design
 from riesz.inference import Clusters, Weights, covariance
-from riesz.moment import Array, Evaluation
+from riesz.moment import Array, Evaluation, ratio
 from riesz.predictions import Predictions, tilt
 
 _ALIKE = 1e-12  # two functions that differ by less than this share of their size are shown once
@@ -81,7 +81,7 @@ def balance_table(
         square = design.mean(np.broadcast_to(f.observed * g.observed, rr.shape))
         scale = np.sqrt(square)
         error = np.sqrt(np.diag(spread))
-        coefficient = design.mean(np.broadcast_to(residual * f.observed, rr.shape)) / square
+        coefficient = ratio(design.mean(np.broadcast_to(residual * f.observed, rr.shape)), square)
         tables.append(
             pd.DataFrame(
                 {
@@ -92,10 +92,10 @@ def balance_table(
                     "weighted": design.mean(rr * g.observed) / size,
                     "imbalance": imbalance,
                     "std_error": error,
-                    "z": np.divide(imbalance, error, out=np.zeros_like(error), where=error > 0),
-                    "standardized": imbalance / scale,
-                    "unadjusted": design.mean(plain * g.observed - moment) / size / scale,
-                    "implied_bias": -coefficient * imbalance / errors,
+                    "z": ratio(imbalance, error, otherwise=0.0),
+                    "standardized": ratio(imbalance, scale),
+                    "unadjusted": ratio(design.mean(plain * g.observed - moment) / size, scale),
+                    "implied_bias": ratio(-coefficient * imbalance, errors),
                 }
             )
         )

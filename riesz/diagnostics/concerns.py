@@ -27,7 +27,7 @@ from riesz.moment import Array
 # the simulations `binary` and `continuous` on even seeds, whose rr their learner can represent: 0 of 3,000 parameters flagged
 # with `linear` (300, 1,000 and 4,000 rows), 0 of 310 with the default. A true rr, which is not fitted to these rows, is flagged
 # in at most 0.3%. An rr that cannot represent its anchor (`linear` for the IPE, 15% off) is flagged once there are enough rows.
-ANCHOR_GAP = 0.05
+ANCHOR_GAP = 0.1
 ANCHOR_Z = 3.0
 EFFECTIVE_ROWS = 30  # fewer effective rows are too few for a normal approximation
 TAIL_INDEX = 2.0  # below it the variance of rr is infinite; told when Hill's index is clearly (one-sided 5%) below
@@ -217,6 +217,9 @@ def about_influence(variation: Array, weights: Weights, codes: Codes | None, nam
     found = []
     for name, column in zip(names, variation.T, strict=True):
         parts = variance_parts(column, weights, codes)
+        if not parts.any():
+            found.append(f"No row varies in what it says of {name}, so its standard error is zero and tells nothing.")
+            continue
         count = weights.frequency if codes is None else np.ones(len(parts))
         rows, share = concentration(parts / count, count, VARIANCE_SHARE)
         if share >= VARIANCE_SHARE:

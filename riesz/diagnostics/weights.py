@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.design import Design
-from riesz.moment import Array, Evaluation
+from riesz.moment import Array, Evaluation, ratio
 from riesz.predictions import Predictions, tilt
 
 FEW = 10  # a few rows are at most so many,
@@ -46,7 +46,7 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
     return pd.DataFrame(
         {
             "largest_rr": np.abs(rr).max(axis=1),
-            "effective_n": (pull @ frequency) ** 2 / (pull**2 @ frequency),
+            "effective_n": ratio((pull @ frequency) ** 2, pull**2 @ frequency, otherwise=0.0),
             "heavy_rows": [rows for rows, _ in heavy],
             "heavy_share": [share for _, share in heavy],
             "tail_index": [tail_index(one, frequency) for one in pull],
@@ -72,7 +72,7 @@ def concentration(pull: Array, frequency: Array, much: float) -> tuple[int, floa
     few = int(min(FEW, np.ceil(FEW_SHARE * frequency.sum())))
     order = np.argsort(-pull, kind="stable")[:few]
     ranked = np.repeat(pull[order], np.minimum(frequency[order], few).astype(int))[:few]
-    shares = np.cumsum(ranked) / (pull @ frequency)
+    shares = ratio(np.cumsum(ranked), float(pull @ frequency), otherwise=0.0)
     rows = min(int(np.searchsorted(shares, much)), len(shares) - 1)
     return rows + 1, float(shares[rows])
 
@@ -175,6 +175,6 @@ def representer_by_fold(
             held = design.take(rows)
             loss = held.mean(square[:, rows] - 2 * own[:, rows])
             known = held.mean(anchor[:, rows])
-            violation = 1 - held.mean(own[:, rows]) / scale / np.where(known == 0, np.nan, known)
+            violation = 1 - ratio(held.mean(own[:, rows]), scale * known)
             lines += [(name, repeat, fold, loss[c], violation[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "riesz_loss", "violation"])
