@@ -37,13 +37,16 @@ def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None
 def check_call(who: str, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
     """Refuse arguments that do not fit a function's signature, before it is called; ``who`` is the call, such as ``ate()``."""
     parameters = list(inspect.signature(function).parameters.values())
+    if parameters and parameters[0].name == "self":  # a method, which its users do not see
+        parameters, arguments = parameters[1:], arguments[1:]
     if not any(one.kind is one.VAR_KEYWORD for one in parameters):
         named = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-        refuse_unknown(who, keywords, [name for name in named if name != "self"])
+        refuse_unknown(who, keywords, named)
     places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     if len(arguments) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in parameters):
-        most = "no arguments" if not places else f"at most {len(places)} without a keyword"
-        raise ArgumentError(f"{who} got {len(arguments)} arguments without a keyword; it takes {most}.")
+        got = f"{len(arguments)} argument{'s' if len(arguments) > 1 else ''}"
+        most = f"at most {len(places)}" if places else "none"
+        raise ArgumentError(f"{who} got {got} without a keyword; it takes {most}.")
     filled = [one.name for one in places[: len(arguments)]]
     twice = [name for name in filled if name in keywords]
     if twice:

@@ -324,7 +324,7 @@ def test_plots_refuse_wrong_arguments_in_plain_words(one: riesz.Results, kind: s
         (lambda fit: fit.plot("sensitivity", null=np.nan), "null=nan: expected"),
         (lambda fit: fit.sensitivity().plot(benchmarks="x1"), r"the table that fit\.sensitivity_benchmark\(\) returns"),
         (lambda fit: fit.sensitivity().plot(nope=1), r"plot\(\) has no keyword 'nope'"),
-        (lambda fit: fit.by("g").plot("forest"), r"plot\(\) got 2 arguments|takes"),
+        (lambda fit: fit.by("g").plot("forest"), r"plot\(\) got 1 argument without a keyword; it takes none"),
         (lambda fit: fit.by("g").plot(nope=1), "has no keyword 'nope'"),
         (lambda fit: riesz.compare(fit, names=3), "names=3: expected a list"),
         (lambda fit: riesz.contrast("1", fit), "does not change with the parameters"),
