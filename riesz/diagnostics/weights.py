@@ -175,6 +175,6 @@ def representer_by_fold(
             held = design.take(rows)
             loss = held.mean(square[:, rows] - 2 * own[:, rows])
             known = held.mean(anchor[:, rows])
-            violation = 1 - ratio(held.mean(own[:, rows]), scale * known)
+            violation = 1 - ratio(ratio(held.mean(own[:, rows]), scale), known)
             lines += [(name, repeat, fold, loss[c], violation[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "riesz_loss", "violation"])
