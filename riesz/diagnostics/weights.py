@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.design import Design
+from riesz.inference import Clusters, Weights, covariance
 from riesz.moment import Array, Evaluation, ratio
 from riesz.predictions import Predictions, tilt
 
@@ -57,6 +58,13 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
             "riesz_loss": length - 2 * moment,
         }
     )
+
+
+def anchor_errors(predictions: Predictions, design: Design, weights: Weights, clusters: Clusters) -> Array:
+    """Standard errors of ``rr_anchor`` minus ``anchor_moment`` with rr held as it is, shape (K,)."""
+    anchor, _ = _tilted(predictions, design)
+    gap = predictions.rr.observed * anchor.observed - design.base.moment.apply(anchor)
+    return np.asarray(np.sqrt(np.diag(covariance((gap - design.mean(gap)[:, None]).T, weights, clusters))))
 
 
 def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evaluation]:

@@ -11,7 +11,7 @@ from riesz.diagnostics import DIAGNOSTICS, concerns
 from riesz.diagnostics.balance import balance_table
 from riesz.diagnostics.influence import Codes, by_fold, leave_one_out, normal_quantiles
 from riesz.diagnostics.overlap import Overlap, overlap, share_outside
-from riesz.diagnostics.weights import representer_by_fold, representer_health
+from riesz.diagnostics.weights import anchor_errors, representer_by_fold, representer_health
 from riesz.errors import RieszError, pick
 from riesz.estimands.base import show
 from riesz.inference import Estimate
@@ -279,9 +279,7 @@ class Diagnoses(Core):
 
     def _with_anchor_errors(self, health: pd.DataFrame) -> pd.DataFrame:
         """The table with the standard error of E_n[rr beta] - h_n(beta), clustered like the estimates."""
-        anchors = self._balance.xs("anchor", level="function")
-        size = self._design.mean(self._design.base.moment.normalizer)
-        errors = anchors["std_error"].to_numpy() * np.abs(size)
+        errors = anchor_errors(self.predictions, self._design, self.model.weights, self._clusters.codes[:1])
         health.insert(health.columns.get_loc("anchor_moment") + 1, "anchor_std_error", errors)
         return health
 
