@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from riesz.errors import ArgumentError, nearest
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, Estimand, Mean, Shift
 from riesz.estimation import Options, estimate
+from riesz.keywords import refuse_unknown
 from riesz.results import Results
 
 
 def _ask(estimand: Estimand, formula: str, data: Any, options: Options) -> Results:
-    for name in options:
-        if name not in Options.__annotations__:
-            raise ArgumentError(
-                f"riesz.{estimand.verb}() has no keyword {name!r}.{nearest(name, Options.__annotations__)} There are "
-                f"{', '.join(Options.__annotations__)}."
-            )
+    refuse_unknown(f"riesz.{estimand.verb}()", options, Options.__annotations__)
     return estimate(formula, data, estimand, **options)
 
 

@@ -17,9 +17,10 @@ import pandas as pd
 from tabulate import tabulate
 
 from riesz.errors import RieszError
+from riesz.keywords import checked
 from riesz.remarks import about_estimator
 from riesz.results.parameters import Parameters
-from riesz.selection import select
+from riesz.selection import check_names, select
 from riesz.summary import CELL, RULE, TABLE, number, tex
 
 _STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
@@ -165,6 +166,7 @@ class Comparison:
         return str(tabulate(safe, headers=head, tablefmt="github", disable_numparse=True))
 
 
+@checked("riesz.compare()")
 def compare(
     *fits: Any,
     names: Sequence[str] | None = None,
@@ -216,8 +218,7 @@ def compare(
             raise RieszError(f"compare() got a {type(fit).__name__}, which has no {lost[0]}; wanted fits.")
     if not fits:
         raise RieszError("compare() got no fits; wanted at least one, as in riesz.compare(fit, other).")
-    if names is not None and (isinstance(names, str) or len(names) != len(fits)):
-        raise RieszError(f"names={names!r}: wanted one name for each of the {len(fits)} fits.")
+    check_names(names, len(fits))
     tables = select([_column(fit) for fit in fits], keep, rename)
     terms = list(dict.fromkeys(term for table in tables for term in table.index))
     estimates = []

@@ -76,14 +76,23 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
             ) from None
 
     made = at(psi)
+    if not made:
+        raise RieszError(f"The contrast {expression!r} gives no numbers; expected at least one.")
     value = np.array(list(made.values()))
     scale = np.maximum(np.abs(psi), np.nan_to_num(np.sqrt(np.diag(matrix)), nan=0.0))
     jacobian = _jacobian(lambda point: np.array(list(at(point).values())), psi, scale)
+    fixed = [name for name, row in zip(made, jacobian, strict=True) if not row.any()]
+    if fixed:
+        raise RieszError(
+            f"The contrast {listing(fixed)} does not change with the parameters, so it has no standard error. The parameters are "
+            f"{listing(names)}."
+        )
     variation = np.hstack([part.variation() for part in parts.values()]) @ jacobian.T
     words = Words(
         title="Function of parameters" if len(value) == 1 else "Functions of parameters",
         subtitle="standard errors by the delta method",
         facts=[("Fits", str(len(parts)))],
+        notes=list(dict.fromkeys(note for part in parts.values() for note in part._covariance_notes)),
     )
     covered = jacobian @ matrix @ jacobian.T
     np.fill_diagonal(covered, np.maximum(np.diag(covered), 0.0))  # rounding, where the parameters cancel

@@ -14,6 +14,7 @@ from riesz.crossfitting import cross_fit
 from riesz.default_settings import chosen
 from riesz.errors import EstimandError, FormulaError, LearnerError
 from riesz.estimands import Estimand, Named
+from riesz.keywords import checked, refuse_unknown
 from riesz.learners import Learner
 from riesz.preparation import Settings, prepare
 from riesz.results import Results
@@ -43,6 +44,7 @@ class Options(TypedDict, total=False):
     context: Mapping[str, Any] | None
 
 
+@checked("riesz.estimate()")
 def estimate(
     formula: str,
     data: Any,
@@ -189,6 +191,7 @@ def estimate_many(
     >>> len(riesz.estimate_many("y ~ treat(a) * .", draws, riesz.ATE(), learner="linear"))
     3
     """
+    refuse_unknown("riesz.estimate_many()", options, ("seeds", *Options.__annotations__))
     learner = chosen(options.get("learner"))
     estimator = options.get("estimator")
     settings = Settings(

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from riesz.design import Design
-from riesz.moment import Array, Evaluation
+from riesz.moment import Array, Evaluation, ratio
 from riesz.predictions import Predictions
 
 _EDGE = 1e-3  # a bounded outcome's mu is kept this far inside its limits, as a share of their distance, or nearer
@@ -59,12 +59,15 @@ class Estimator:
         Whether the scores are those of an influence function, so that their variance gives a valid standard error.
     needs_rr : bool
         Whether it is of no use to a learner of mu alone.
+    weighs : bool
+        Whether it weighs the outcome by rr, so that rr must represent the moment on all functions.
     """
 
     scores: Callable[[Predictions, Design], Scores]
     words: str
     debiased: bool
     needs_rr: bool = True
+    weighs: bool = False
 
     def __call__(self, predictions: Predictions, design: Design) -> Scores:
         """The scores."""
@@ -102,7 +105,7 @@ def tmle(predictions: Predictions, design: Design) -> Scores:
 
 def _tmle_linear(predictions: Predictions, design: Design) -> Scores:
     mu, rr = predictions.mu, predictions.rr
-    t = design.mean(rr.observed * (design.y - mu.observed)) / design.mean(rr.observed**2)
+    t = ratio(design.mean(rr.observed * (design.y - mu.observed)), design.mean(rr.observed**2), otherwise=0.0)
     residuals = rr.observed * (design.y - mu.observed - t[:, None] * rr.observed)
     moment = design.base.moment
     return Scores(moment.apply(mu) + t[:, None] * moment.apply(rr) + residuals, residuals)
@@ -156,7 +159,7 @@ def _solve_logistic(index: Array, rr: Array, y: Array, weights: Array) -> float:
 #: Name to estimator, in the order that tables show them; ``estimator="..."`` finds yours here, too.
 ESTIMATORS: dict[str, Estimator] = {
     "direct": Estimator(direct, "plug-in", debiased=False, needs_rr=False),
-    "ipw": Estimator(ipw, "weighting", debiased=False),
+    "ipw": Estimator(ipw, "weighting", debiased=False, weighs=True),
     "dr": Estimator(dr, "one-step", debiased=True),
     "tmle": Estimator(tmle, "targeted", debiased=True),
 }

@@ -45,6 +45,10 @@ class Model:
     seed : int
         What folds and fits were drawn from.
     trimming : Trimming or None
+    n_jobs : int
+        Threads that fits are spread over; 1 for a fit from a file.
+    progress : bool or None
+        Whether a progress bar is shown.
     """
 
     recipe: Recipe
@@ -62,6 +66,8 @@ class Model:
     weighting: str
     seed: int
     trimming: Trimming | None
+    n_jobs: int = 1
+    progress: bool | None = None
 
     @property
     def formula(self) -> str:

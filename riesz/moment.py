@@ -20,6 +20,12 @@ Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp] | slice
 
 
+def ratio(top: Array, bottom: Array | float, otherwise: float = np.nan) -> Array:
+    """Top over bottom, element by element, and another number where the bottom is zero."""
+    shape = np.broadcast_shapes(np.shape(top), np.shape(bottom))
+    return np.asarray(np.divide(top, bottom, out=np.full(shape, otherwise), where=np.not_equal(bottom, 0)))
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """A function f at every row and at every reading.
@@ -41,6 +47,11 @@ class Evaluation:
     def map(self, change: Callable[[Array], Array]) -> Evaluation:
         """Apply a linear, row-by-row change to all three arrays."""
         return Evaluation(change(self.observed), change(self.values), change(self.slopes))
+
+    def times(self, other: Evaluation) -> Evaluation:
+        """The product of two functions."""
+        slopes = self.slopes * other.values + self.values * other.slopes
+        return Evaluation(self.observed * other.observed, self.values * other.values, slopes)
 
 
 @dataclass(frozen=True)

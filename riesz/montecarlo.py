@@ -30,6 +30,7 @@ from riesz.datasets import get
 from riesz.default_settings import chosen
 from riesz.errors import DataError
 from riesz.estimation import Options, estimate
+from riesz.keywords import refuse_unknown
 
 _CHUNK = 25  # draws between two writes
 
@@ -79,6 +80,8 @@ def study(
     >>> frame["parameter"].tolist()
     ['ATE', 'ATE', 'ATE', 'ATE']
     """
+    taken = ("formula", "verbs", "path", "processes", *Options.__annotations__)
+    refuse_unknown("riesz.montecarlo.study()", options, taken)
     file = None if path is None else Path(path)
     done = pd.read_csv(file) if file is not None and file.exists() else None
     known = set() if done is None else set(done["draw"])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import Design
-from riesz.moment import Array, Evaluation
+from riesz.moment import Array, Evaluation, ratio
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,15 @@ class Predictions:
         One Riesz representer a component; NaN throughout when the learner learns mu alone.
     scale_free : bool
         Whether rr is known up to scale only, as a moment-constrained learner reads it out (r = beta - beta_perp).
+    tilted : bool
+        Whether rr represents the moment on functions v f with v = mu (1 - mu), which the errors of a logit are, instead of on all
+        functions f: E[v rr f] = h(v f). Then E[rr y] estimates nothing.
     """
 
     mu: Evaluation
     rr: Evaluation
     scale_free: bool
+    tilted: bool = False
 
 
 def no_representer(design: Design) -> Evaluation:
@@ -60,7 +64,8 @@ def join(parts: Sequence[Predictions], rows: Sequence[npt.NDArray[np.intp]]) -> 
             scatter([e.slopes for e in evaluations]),
         )
 
-    return Predictions(gather([p.mu for p in parts]), gather([p.rr for p in parts]), parts[0].scale_free)
+    first = parts[0]
+    return Predictions(gather([p.mu for p in parts]), gather([p.rr for p in parts]), first.scale_free, first.tilted)
 
 
 def scales(predictions: Predictions, design: Design) -> Array:
@@ -74,7 +79,17 @@ def scales(predictions: Predictions, design: Design) -> Array:
     r = predictions.rr
     if not predictions.scale_free:
         return np.ones(len(r.observed))
-    return np.asarray(design.mean(design.base.moment.apply(r)) / design.mean(r.observed**2))
+    return ratio(design.mean(design.base.moment.apply(r)), design.mean(r.observed**2), otherwise=1.0)
+
+
+def tilt(predictions: Predictions, design: Design) -> Evaluation | None:
+    """The function v over its mean, shape (n,), for which E[v rr f] = h(v f); None when that holds without one."""
+    if not predictions.tilted:
+        return None
+    mu = predictions.mu
+    v = Evaluation(mu.observed * (1 - mu.observed), mu.values * (1 - mu.values), (1 - 2 * mu.values) * mu.slopes)
+    mean = float(design.mean(v.observed)) or 1.0  # 0 where the logit tells every outcome apart
+    return v.map(lambda values: values / mean)
 
 
 def times(predictions: Predictions, scale: Array) -> Predictions:

@@ -58,6 +58,12 @@ class Settings:
                 f"estimator={self.estimator!r} needs a Riesz representer, and {self.learner.describe(self.family)} learns mu "
                 "alone. Leave estimator='direct', which has no standard error, or use another learner, such as learner='linear'."
             )
+        if ESTIMATORS[self.estimator].weighs and not self.learner.weighs(self.family):
+            raise LearnerError(
+                f"estimator={self.estimator!r} weighs the outcome by rr, and with family={self.family!r} the rr of "
+                f"{self.learner.describe(self.family)} corrects the errors of its logit and is no such weight. Use estimator='dr' "
+                "or 'tmle', or another learner."
+            )
         if not self.learner.learns_rr and self.trimming is not None:
             raise LearnerError(
                 f"trim= caps the Riesz representer, and {self.learner.describe(self.family)} learns mu alone. Leave trim=None."
@@ -181,6 +187,8 @@ def prepare(
         weighting=", ".join(word for name, word in words.items() if name in extras),
         seed=settings.seed,
         trimming=settings.trimming,
+        n_jobs=settings.n_jobs,
+        progress=settings.progress,
     )
     return Prepared(model, clusters, Problem(blueprint.design, splits, settings.seed))
 

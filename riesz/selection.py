@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
 from riesz.errors import RieszError, listing, nearest
+
+
+def check_names(names: object, fits: int) -> None:
+    """Refuse names for fits that are not one each."""
+    if names is None:
+        return
+    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != fits:
+        raise RieszError(f"names={names!r}: expected a list with one name for each of the {fits} fits.")
 
 
 def select(
@@ -29,7 +37,11 @@ def select(
         The same rows in the same order, less those left out.
     """
     if isinstance(keep, str):
-        raise RieszError(f"keep={keep!r}: wanted a list of names, such as keep=[{keep!r}].")
+        raise RieszError(f"keep={keep!r}: expected a list of names, such as keep=[{keep!r}].")
+    if keep is not None and (not isinstance(keep, Iterable) or not list(keep)):
+        raise RieszError(f"keep={keep!r}: expected a list with at least one name, or None for all.")
+    if rename is not None and not isinstance(rename, Mapping):
+        raise RieszError(f"rename={rename!r}: expected a mapping from old names to new ones, such as {{'a': 'ATE'}}.")
     new = {} if rename is None else dict(rename)
     old = list(dict.fromkeys(str(name) for table in tables for name in table.index))
     shown = list(dict.fromkeys([*old, *new.values()]))

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / "riesz"
 #: left to right; modules on one level do not import one another
 LEVELS = [
     {"arrow", "errors", "formatting", "quoting", "replacement", "version"},
-    {"arithmetic", "caller", "selection"},
+    {"arithmetic", "caller", "keywords", "selection"},
     {"estimands", "formula", "frame"},
     {"harmless", "moment"},
     {"evaluation"},

@@ -72,9 +72,9 @@ def test_group_effects_enter_contrasts(binary_frame: pd.DataFrame) -> None:
     fit = riesz.ate("y ~ treat(a) * x1", binary_frame)
     effects = fit.by("g")
     made = riesz.contrast("groups.ATE_u - whole.ATE", groups=effects, whole=fit)
-    phi = effects.variation()[:, 0] - fit.influence["ATE"]
-    n = len(phi)
-    np.testing.assert_allclose(made.bse.iloc[0], np.sqrt((phi**2).sum() / (n * (n - 1))), rtol=1e-8)
+    n, own = len(binary_frame), (binary_frame["g"] == "u").sum()
+    phi = np.sqrt(own / (own - 1)) * effects.variation()[:, 0] - np.sqrt(n / (n - 1)) * fit.influence["ATE"]
+    np.testing.assert_allclose(made.bse.iloc[0], np.sqrt((phi**2).sum()) / n, rtol=1e-8)
 
 
 def test_odd_names(continuous_frame: pd.DataFrame) -> None:

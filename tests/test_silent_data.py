@@ -295,14 +295,6 @@ def test_durations_are_not_labels(frame: pd.DataFrame) -> None:
             riesz.ate("y ~ treat(a) + t", frame.assign(t=column))
 
 
-def test_a_projection_on_a_column_that_is_all_missing(frame: pd.DataFrame) -> None:
-    with pytest.raises(riesz.DataError, match="Every row in use has a missing value among `none`"):
-        riesz.ate(FORMULA, frame.assign(none=np.nan)).blp("~ none")
-
-
-# weights
-
-
 @pytest.mark.parametrize("name", ["weights", "freq_weights"])
 @pytest.mark.parametrize(
     "values",

@@ -71,7 +71,7 @@ def test_compare_keeps_and_renames(fit: riesz.Results, binary_frame: pd.DataFram
     ax = riesz.plots.forest(fit, ols, names=["riesz", "OLS"], keep=["ATE"], rename={"a": "ATE"})
     assert [label.get_text() for label in ax.get_yticklabels()] == ["riesz", "OLS"]
     for options, message in (
-        ({"keep": "ATE"}, r"wanted a list of names, such as keep=\['ATE'\]"),
+        ({"keep": "ATE"}, r"expected a list of names, such as keep=\['ATE'\]"),
         ({"keep": ["ate"]}, "Did you mean `ATE`"),
         ({"rename": {"aa": "ATE"}}, "rename names 'aa', which no fit has"),
         ({"rename": {"x1": "a"}}, "two parameters of one fit the name `a`"),

@@ -7,6 +7,9 @@ their origin; what concerns the constant stands in the row ``1``.
 
 All sides are divided by the mean of the normalizer, which puts them in the units of the estimate: ``moment`` is the estimand
 with f in place of the outcome, ``weighted`` what weighting by rr makes of it.
+
+An rr that was learned for the errors of a logit, :math:`v f` with :math:`v = \mu (1 - \mu)`, has :math:`E[v \alpha f] = h(v f)`
+instead. There every f is first multiplied by v over its mean, and its mean square is :math:`E_n[v f^2] / E_n[v]`.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ import pandas as pd
 
 from riesz.design import Design
 from riesz.inference import Clusters, Weights, covariance
-from riesz.moment import Array, Evaluation
-from riesz.predictions import Predictions
+from riesz.moment import Array, Evaluation, ratio
+from riesz.predictions import Predictions, tilt
 
 _ALIKE = 1e-12  # two functions that differ by less than this share of their size are shown once
 
@@ -64,19 +67,21 @@ def balance_table(
           :math:`\delta_f = E_n[(y - \mu) f] / E_n[f^2]`. A debiased estimate suffers only where mu *and* rr miss f.
     """
     rr = predictions.rr.observed
-    plain = _treatment_only(design)
+    v = tilt(predictions, design)
+    plain = _treatment_only(design, v)
     residual = design.y - predictions.mu.observed
     size = design.mean(design.base.moment.normalizer)
     tables = []
     for kind, name, f in _functions(design, treatment):
-        moment = design.base.moment.apply(f)
-        gap = rr * f.observed - moment
+        g = f if v is None else f.times(v)
+        moment = design.base.moment.apply(g)
+        gap = rr * g.observed - moment
         imbalance = design.mean(gap) / size
         spread = covariance(((gap - design.mean(gap)[:, None]) / size[:, None]).T, weights, clusters)
-        square = design.mean(np.broadcast_to(f.observed**2, rr.shape))
+        square = design.mean(np.broadcast_to(f.observed * g.observed, rr.shape))
         scale = np.sqrt(square)
         error = np.sqrt(np.diag(spread))
-        coefficient = design.mean(np.broadcast_to(residual * f.observed, rr.shape)) / square
+        coefficient = ratio(design.mean(np.broadcast_to(residual * f.observed, rr.shape)), square)
         tables.append(
             pd.DataFrame(
                 {
@@ -84,13 +89,13 @@ def balance_table(
                     "function": name,
                     "kind": kind,
                     "moment": design.mean(moment) / size,
-                    "weighted": design.mean(rr * f.observed) / size,
+                    "weighted": design.mean(rr * g.observed) / size,
                     "imbalance": imbalance,
                     "std_error": error,
-                    "z": np.divide(imbalance, error, out=np.zeros_like(error), where=error > 0),
-                    "standardized": imbalance / scale,
-                    "unadjusted": design.mean(plain * f.observed - moment) / size / scale,
-                    "implied_bias": -coefficient * imbalance / errors,
+                    "z": ratio(imbalance, error, otherwise=0.0),
+                    "standardized": ratio(imbalance, scale),
+                    "unadjusted": ratio(design.mean(plain * g.observed - moment) / size, scale),
+                    "implied_bias": ratio(-coefficient * imbalance, errors),
                 }
             )
         )
@@ -115,7 +120,7 @@ def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, 
             continue  # a constant column
         yield "covariate", base.names[j], x
         for name, a in raw:
-            yield "interaction", f"{name}:{base.names[j]}", _product(a, x)
+            yield "interaction", f"{name}:{base.names[j]}", a.times(x)
 
 
 def _alike(left: Array, right: Array) -> bool:
@@ -147,14 +152,11 @@ def _covariate(design: Design, column: int) -> Evaluation:
     return Evaluation(observed - centre, values - centre, slopes)
 
 
-def _product(a: Evaluation, x: Evaluation) -> Evaluation:
-    return Evaluation(a.observed * x.observed, a.values * x.values, a.slopes * x.values + a.values * x.slopes)
-
-
-def _treatment_only(design: Design) -> Array:
+def _treatment_only(design: Design, v: Evaluation | None) -> Array:
     """The Riesz representer in the span of 1 and the raw treatment, shape (K, n): what an unadjusted comparison uses."""
     functions = [_constant(design), *(_raw_treatment(design, j) for j in range(design.base.treatment.shape[1]))]
+    tilted = functions if v is None else [f.times(v) for f in functions]
     observed = np.stack([f.observed for f in functions])
-    gram = design.mean(observed[:, None] * observed)
-    moments = np.stack([design.mean(design.base.moment.apply(f)) for f in functions])
+    gram = design.mean(observed[:, None] * np.stack([f.observed for f in tilted]))
+    moments = np.stack([design.mean(design.base.moment.apply(f)) for f in tilted])
     return np.asarray((np.linalg.pinv(gram, hermitian=True) @ moments).T @ observed)

@@ -20,7 +20,7 @@ import pandas as pd
 from scipy import stats
 
 from riesz.inference import Estimate, Weights, covariance
-from riesz.moment import Array
+from riesz.moment import Array, ratio
 
 Codes = npt.NDArray[np.intp]
 
@@ -52,9 +52,8 @@ def leave_one_out(
     pull = total(share * estimate.influence[:, component], codes)
     part = total(share * own, codes) / (share @ own)
     spread = variance_parts(estimate.variation[:, component], weights, codes)
-    with np.errstate(divide="ignore", invalid="ignore"):  # without its only row an estimate does not exist
-        change = np.where(part < 1, -pull / (1 - part), np.nan)
-    return pd.DataFrame({"change": change, "share_of_variance": spread / spread.sum()})
+    change = ratio(-pull, np.where(part < 1, 1 - part, 0.0))  # without its only row an estimate does not exist
+    return pd.DataFrame({"change": change, "share_of_variance": ratio(spread, float(spread.sum()))})
 
 
 def total(values: Array, codes: Codes | None) -> Array:
@@ -90,7 +89,8 @@ def normal_quantiles(variation: Array, weights: Weights, codes: Codes | None) ->
     middle = (np.cumsum(count[order]) - count[order] / 2) / count.sum()
     centre = pull @ count / count.sum()
     scale = np.sqrt((pull - centre) ** 2 @ count / count.sum())
-    return pd.DataFrame({"theoretical": stats.norm.ppf(middle), "sample": (pull[order] - centre) / scale}, index=order)
+    sample = ratio(pull[order] - centre, float(scale), otherwise=0.0)  # all the same: none is off the centre
+    return pd.DataFrame({"theoretical": stats.norm.ppf(middle), "sample": sample}, index=order)
 
 
 def by_fold(

@@ -21,7 +21,7 @@ import pandas as pd
 
 from riesz.design import Design
 from riesz.moment import Array
-from riesz.predictions import Predictions
+from riesz.predictions import Predictions, tilt
 
 EXTREME = 0.05  # a propensity this close to 0 or 1 is counted as extreme
 
@@ -78,6 +78,21 @@ def implied_propensity(predictions: Predictions, design: Design) -> Array:
                 odds = rr / _constant(weight[1], arm == 0)
                 found[c] = np.where(arm == 1, 1 / (1 + odds), np.nan)
     return found
+
+
+def share_outside(predictions: Predictions, design: Design, names: Sequence[str]) -> pd.Series:
+    """The share of rows whose implied propensity is outside of [0, 1], one for each parameter whose rr tells one.
+
+    An rr that was learned for the errors of a logit matters where those are: there rows are weighted by v = mu (1 - mu).
+    """
+    v = tilt(predictions, design)
+    weights = np.ones(len(design)) if v is None else v.observed
+    shares = {}
+    for name, p in zip(names, implied_propensity(predictions, design), strict=True):
+        told = ~np.isnan(p)
+        if weights[told].sum() > 0:
+            shares[name] = float(weights[told] @ ((p[told] < 0) | (p[told] > 1)) / weights[told].sum())
+    return pd.Series(shares, dtype=float)
 
 
 def _arm_weight(design: Design, component: int, arm: int) -> Array:

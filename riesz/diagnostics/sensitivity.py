@@ -32,6 +32,9 @@ from riesz.inference import Clusters, Estimate, Weights, covariance
 from riesz.moment import Array
 from riesz.predictions import Predictions
 
+_ROUNDING = 1e-13  # of an outcome, as a share of its size
+_ALL = 1e9  # a strength that only a confounder which explains everything has: 1 - c is below rounding
+
 
 @dataclass(frozen=True)
 class Elements:
@@ -73,6 +76,11 @@ def sensitivity_elements(
         length = (2 * moment.apply(one.rr) - one.rr.observed**2) / size**2
         sigma2, nu2 = design.mean(square), design.mean(length)
         _check_length(nu2, names)
+        if sigma2 <= _ROUNDING**2 * design.mean(design.y**2):
+            raise RieszError(
+                "mu fits the outcome without error, so there is no residual variance that a confounder could explain, and no "
+                "sensitivity to analyse. Is a covariate the outcome itself?"
+            )
         bias = np.sqrt(sigma2 * nu2)
         pull = (sigma2 * (length - nu2[:, None]) + nu2[:, None] * (square - sigma2)) / (2 * bias[:, None])
         pull -= bias[:, None] * (moment.normalizer / size - 1)
@@ -150,11 +158,13 @@ def robustness_values(elements: Elements, component: int, rho: float, level: flo
 
 
 def _first_zero(distance: Callable[[float, float], float], confidence: float) -> float:
-    """The strength at which the distance is used up; it falls without end."""
+    """The strength at which the distance is used up; infinite when it takes more than ``_ALL``."""
     if distance(0.0, confidence) <= 0:
         return 0.0
     high = 1e-3
     while distance(high, confidence) > 0:
+        if high > _ALL:
+            return np.inf
         high *= 2
     return float(optimize.brentq(distance, 0.0, high, args=(confidence,), xtol=1e-14, rtol=1e-12))
 
@@ -165,8 +175,7 @@ def _common_share(s: float, rho: float) -> float:
         return 0.0
     if rho == 0:
         return 1.0
-    t = (s / rho) ** 2
-    return float(2 * t / (t + np.sqrt(t * t + 4 * t)))
+    return float(2 / (1 + np.hypot(1.0, 2 * rho / s)))
 
 
 def benchmark(long: Elements, short: Elements, component: int) -> dict[str, float]:

@@ -2,7 +2,9 @@ r"""Is the Riesz representer healthy? Its heaviest rows, its effective sample si
 
 Symbols: rr :math:`\alpha`, anchor :math:`\beta`, moment m with :math:`h(f) = E[m(f)]`. The Riesz representer satisfies
 :math:`E[\alpha \beta] = h(\beta)` and :math:`E[\alpha^2] = h(\alpha)`; the sample analogues of both sides are shown. A row's
-weight is its sampling weight times :math:`|\alpha|`; a row of frequency f counts as f rows.
+weight is its sampling weight times :math:`|\alpha|`; a row of frequency f counts as f rows. An rr that was learned for the errors
+of a logit satisfies :math:`E[v \alpha \beta] = h(v \beta)` and :math:`E[v \alpha^2] = h(v \alpha)` instead, with
+:math:`v = \mu (1 - \mu)`; then these are shown, v being divided by its mean.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.design import Design
-from riesz.moment import Array
-from riesz.predictions import Predictions
+from riesz.inference import Clusters, Weights, covariance
+from riesz.moment import Array, Evaluation, ratio
+from riesz.predictions import Predictions, tilt
 
 FEW = 10  # a few rows are at most so many,
 FEW_SHARE = 0.02  # and at most this share of all
@@ -37,18 +40,19 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
         is better.
     """
     rr, frequency = predictions.rr.observed, design.base.frequency[design.rows]
+    anchor, alpha = _tilted(predictions, design)
     pull = design.weights / frequency * np.abs(rr)
     heavy = [concentration(one, frequency, MUCH) for one in pull]
-    length, moment = design.mean(rr**2), design.mean(design.base.moment.apply(predictions.rr))
+    length, moment = design.mean(rr * alpha.observed), design.mean(design.base.moment.apply(alpha))
     return pd.DataFrame(
         {
             "largest_rr": np.abs(rr).max(axis=1),
-            "effective_n": (pull @ frequency) ** 2 / (pull**2 @ frequency),
+            "effective_n": ratio((pull @ frequency) ** 2, pull**2 @ frequency, otherwise=0.0),
             "heavy_rows": [rows for rows, _ in heavy],
             "heavy_share": [share for _, share in heavy],
             "tail_index": [tail_index(one, frequency) for one in pull],
-            "rr_anchor": design.mean(rr * design.base.anchor.observed),
-            "anchor_moment": design.mean(design.base.moment.apply(design.base.anchor)),
+            "rr_anchor": design.mean(rr * anchor.observed),
+            "anchor_moment": design.mean(design.base.moment.apply(anchor)),
             "rr_length": length,
             "rr_moment": moment,
             "riesz_loss": length - 2 * moment,
@@ -56,12 +60,27 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
     )
 
 
+def anchor_errors(predictions: Predictions, design: Design, weights: Weights, clusters: Clusters) -> Array:
+    """Standard errors of ``rr_anchor`` minus ``anchor_moment`` with rr held as it is, shape (K,)."""
+    anchor, _ = _tilted(predictions, design)
+    gap = predictions.rr.observed * anchor.observed - design.base.moment.apply(anchor)
+    return np.asarray(np.sqrt(np.diag(covariance((gap - design.mean(gap)[:, None]).T, weights, clusters))))
+
+
+def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evaluation]:
+    """The anchor and rr, both multiplied by v where rr was learned for the errors of a logit."""
+    v = tilt(predictions, design)
+    if v is None:
+        return design.base.anchor, predictions.rr
+    return design.base.anchor.times(v), predictions.rr.times(v)
+
+
 def concentration(pull: Array, frequency: Array, much: float) -> tuple[int, float]:
     """How few rows carry how much: as many of the heaviest as reach the share ``much`` of all, but at most a few."""
     few = int(min(FEW, np.ceil(FEW_SHARE * frequency.sum())))
     order = np.argsort(-pull, kind="stable")[:few]
     ranked = np.repeat(pull[order], np.minimum(frequency[order], few).astype(int))[:few]
-    shares = np.cumsum(ranked) / (pull @ frequency)
+    shares = ratio(np.cumsum(ranked), float(pull @ frequency), otherwise=0.0)
     rows = min(int(np.searchsorted(shares, much)), len(shares) - 1)
     return rows + 1, float(shares[rows])
 
@@ -152,9 +171,9 @@ def representer_by_fold(
         ``parameter, repeat, fold, riesz_loss, violation``; fold ``"all"`` is the whole repeat.
     """
     moment, lines = design.base.moment, []
-    anchor = moment.apply(design.base.anchor)
     for repeat, (one, factor, labels) in enumerate(zip(predictions, scales, folds, strict=True), start=1):
-        square, own = one.rr.observed**2, moment.apply(one.rr)
+        beta, alpha = _tilted(one, design)
+        anchor, own, square = moment.apply(beta), moment.apply(alpha), one.rr.observed * alpha.observed
         scale = factor if one.scale_free else design.mean(square) / design.mean(anchor)
         parts = [
             ("all", np.arange(len(labels))),
@@ -164,6 +183,6 @@ def representer_by_fold(
             held = design.take(rows)
             loss = held.mean(square[:, rows] - 2 * own[:, rows])
             known = held.mean(anchor[:, rows])
-            violation = 1 - held.mean(own[:, rows]) / scale / np.where(known == 0, np.nan, known)
+            violation = 1 - ratio(ratio(held.mean(own[:, rows]), scale), known)
             lines += [(name, repeat, fold, loss[c], violation[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "riesz_loss", "violation"])

@@ -68,6 +68,10 @@ class Learner(ABC):
     learns_rr: ClassVar[bool] = True
     one_thread: ClassVar[bool] = False
 
+    def weighs(self, family: str) -> bool:
+        """Whether E_n[rr y] estimates the parameter; False where rr was learned for the errors of a logit alone."""
+        return True
+
     def usual_repeats(self, units: int) -> int:
         """How often cross-fitting is repeated when nobody says, with so many rows (clusters, if there are any).
 

@@ -42,6 +42,9 @@ from riesz.predictions import Predictions
 
 Penalty = float | Literal["loo"]
 
+_NEXT_TO_NOTHING = 1e-8  # share of the largest curvature; moments are divided by it, so it is not zero
+_ROWS_PER_COLUMN = 10
+
 
 @dataclass(frozen=True)
 class Linear(Learner):
@@ -101,6 +104,9 @@ class Linear(Learner):
             "treat(a) * (...) lets it vary."
         ]
 
+    def weighs(self, family: str) -> bool:
+        return family != "binomial"
+
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
         for design in designs:
@@ -141,7 +147,7 @@ class LinearFit(Fit):
         mu = whole.map(lambda values: values[0])
         if self.logistic:
             mu = probability(mu)
-        return Predictions(mu, whole.map(lambda values: values[1:]), self.scale_free)
+        return Predictions(mu, whole.map(lambda values: values[1:]), self.scale_free, tilted=self.logistic)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen
@@ -241,14 +247,38 @@ def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None) -
 
 
 def _curvature(design: Design, theta: Array) -> Evaluation:
-    """V = mu (1 - mu) at the training rows and at their readings, shape (n,); at least a hundredth of its largest value."""
+    """V = mu (1 - mu) at the training rows and at their readings, shape (n,), and at least :func:`_least`."""
     index = evaluate_linear(design, theta[:, None]).map(lambda values: values[0])
-    p = expit(index.values)
-    v = np.clip(p * (1 - p), 0.0025, None)
-    observed = expit(index.observed)
+    p, observed = expit(index.values), expit(index.observed)
+    curvature = observed * (1 - observed)
+    least = _least(curvature, design.weights, design.base.z.shape[1])
+    v = p * (1 - p)
     return Evaluation(
-        np.clip(observed * (1 - observed), 0.0025, None), v, np.where(v > 0.0025, (1 - 2 * p) * v * index.slopes, 0.0)
+        np.maximum(curvature, least), np.maximum(v, least), np.where(v > least, (1 - 2 * p) * v * index.slopes, 0.0)
     )
+
+
+def _least(curvature: Array, weights: Array, columns: int) -> float:
+    """The least curvature that counts: next to nothing, unless the logit tells the outcomes apart on almost all rows.
+
+    Then the few rows where it does not would carry rr alone. So that Kish's effective number of rows is at least ten for each
+    column (or half of those there are), the others get a common curvature.
+    """
+
+    def effective(least: float) -> float:
+        counted = weights * np.maximum(curvature, least)
+        return float(counted.sum() ** 2 / (counted**2).sum())
+
+    most = float(curvature.max())
+    low = max(_NEXT_TO_NOTHING * most, float(np.finfo(float).tiny))
+    needed = min(_ROWS_PER_COLUMN * columns, effective(most) / 2)
+    if effective(low) >= needed:
+        return low
+    high = most
+    while high > 1.001 * low:
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if effective(middle) >= needed else (middle, high)
+    return high
 
 
 def evaluate_linear(design: Design, theta: Array) -> Evaluation:

@@ -1,14 +1,20 @@
-"""What plots ask of a fit."""
+"""What plots ask of a fit, and how they refuse what is none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import pandas as pd
 
 from riesz.diagnostics.overlap import Overlap
+from riesz.errors import RieszError
+from riesz.keywords import check_call
 from riesz.model import Model
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Estimated(Protocol):
@@ -85,3 +91,20 @@ class Fitted(Protocol):
     ) -> Analysis: ...
 
     def sensitivity_benchmark(self, *columns: str | Sequence[str]) -> pd.DataFrame: ...
+
+
+def of_a_fit(function: Callable[P, R]) -> Callable[P, R]:
+    """A decorator: a plot of a fit refuses wrong arguments, and what is not a fit, in plain words."""
+    name = f"riesz.plots.{function.__name__}()"
+
+    @wraps(function)
+    def draw(*arguments: P.args, **keywords: P.kwargs) -> R:
+        check_call(name, function, arguments, keywords)
+        fit = arguments[0] if arguments else keywords["fit"]
+        if not callable(getattr(type(fit), "influence_quantiles", None)):
+            raise RieszError(
+                f"{name} got an object of type {type(fit).__name__}; expected a fit, as riesz.ate() and the other verbs return."
+            )
+        return function(*arguments, **keywords)
+
+    return draw

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from riesz.errors import RieszError
+from riesz.keywords import is_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ _BLUE, _SKY = "#0072B2", "#56B4E9"
 _OTHERS = ("#D55E00", "#009E73", "#E69F00", "#CC79A7")  # vermillion, green, orange, purple
 MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, HEIGHT = 6.0, 4.0  # inches
+_MOST_BINS = 10_000
 _SURE = 0.85  # of the axes' width, which shrinks when labels on the left want room
 
 
@@ -36,9 +38,18 @@ def axes(ax: Axes | None, height: float = HEIGHT, width: float = WIDTH) -> Axes:
     plt = pyplot()
     if ax is None:
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
-    assert ax is not None
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise RieszError(f"ax={ax!r}: expected matplotlib axes, such as those that plt.subplots() makes, or None.")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def check_bins(bins: object) -> None:
+    """Refuse a number of bars that cannot be drawn."""
+    if not is_count(bins, 1, _MOST_BINS):
+        raise RieszError(f"bins={bins!r}: expected a whole number of bars, from 1 to {_MOST_BINS:,}.")
 
 
 def neutral() -> str:

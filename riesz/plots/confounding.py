@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from riesz.errors import pick
+from riesz.errors import RieszError, pick
 from riesz.moment import Array
-from riesz.plots.asked import Analysis, Fitted
+from riesz.plots.asked import Analysis, Fitted, of_a_fit
 from riesz.plots.canvas import MARKERS, axes, colours, entitle, legend_above, neutral
 from riesz.plots.rows import wrap
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _POINTS = 60  # of the grid, on each axis
 
 
+@of_a_fit
 def sensitivity(
     fit: Fitted,
     parameter: str | None = None,
@@ -61,8 +62,11 @@ def sensitivity(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['cf_d = 0.03, cf_y = 0.03', 'x1']
     """
+    columns = (benchmarks,) if isinstance(benchmarks, str) else benchmarks
+    if not isinstance(columns, Iterable):
+        raise RieszError(f"benchmarks={benchmarks!r}: expected a list of covariates, such as ['x1'].")
     analysis = fit.sensitivity(cf_y=cf_y, cf_d=cf_d, rho=rho, level=level, null=null)
-    found = fit.sensitivity_benchmark(*benchmarks) if benchmarks else None
+    found = fit.sensitivity_benchmark(*columns) if columns else None
     return draw_contour(analysis, parameter, found, confidence, ax)
 
 
@@ -73,6 +77,7 @@ def draw_contour(
     name = pick(parameter, list(analysis.names))
     marks = {f"cf_d = {analysis.cf_d:g}, cf_y = {analysis.cf_y:g}": (analysis.cf_d, analysis.cf_y)}
     if benchmarks is not None:
+        _check_benchmarks(benchmarks, name)
         own = benchmarks.xs(name, level="parameter")
         marks |= {wrap(str(label)): (row["cf_d"], row["cf_y"]) for label, row in own.iterrows()}
     grid = analysis.contour(name, points=_POINTS)
@@ -91,6 +96,15 @@ def draw_contour(
     ax.set_xlabel("cf_d: share of the representer's variance")
     ax.set_ylabel("cf_y: share of the residual variance")
     return ax
+
+
+def _check_benchmarks(benchmarks: object, name: str) -> None:
+    """Refuse what did not come out of ``fit.sensitivity_benchmark()``."""
+    made = isinstance(benchmarks, pd.DataFrame) and {"cf_d", "cf_y"} <= set(benchmarks.columns)
+    if not made or "parameter" not in benchmarks.index.names:  # type: ignore[attr-defined]
+        raise RieszError("benchmarks must be the table that fit.sensitivity_benchmark() returns.")
+    if name not in benchmarks.index.get_level_values("parameter"):  # type: ignore[attr-defined]
+        raise RieszError(f"benchmarks has no rows for {name!r}; make it with the same fit.")
 
 
 def _draw_contours(ax: Axes, grid: pd.DataFrame, column: str, null: float) -> None:

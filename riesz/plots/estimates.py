@@ -10,15 +10,17 @@ import pandas as pd
 
 from riesz.errors import RieszError
 from riesz.estimators import describe
-from riesz.plots.asked import Estimated, Fitted
+from riesz.keywords import checked
+from riesz.plots.asked import Estimated, Fitted, of_a_fit
 from riesz.plots.canvas import colours
 from riesz.plots.intervals import draw_intervals
-from riesz.selection import select
+from riesz.selection import check_names, select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked("riesz.plots.forest()")
 def forest(
     *fits: Estimated,
     names: Sequence[str] | None = None,
@@ -63,9 +65,13 @@ def forest(
     ['plain', 'rich']
     """
     if not fits:
-        raise RieszError("forest() got no fits; wanted at least one, as in riesz.plots.forest(fit, other).")
-    if names is not None and (isinstance(names, str) or len(names) != len(fits)):
-        raise RieszError(f"names={names!r}: wanted one name for each of the {len(fits)} fits.")
+        raise RieszError("forest() got no fits; expected at least one, as in riesz.plots.forest(fit, other).")
+    for fit in fits:
+        if not all(hasattr(fit, name) for name in ("params", "conf_int")):
+            raise RieszError(
+                f"forest() got an object of type {type(fit).__name__}; expected fits, with params and conf_int()."
+            )
+    check_names(names, len(fits))
     called = [str(name) for name in (names or [f"({number})" for number in range(1, len(fits) + 1)])]
     chosen = select([_table(fit, alpha) for fit in fits], keep, rename)
     parts = [table.assign(fit=name) for table, name in zip(chosen, called, strict=True)]
@@ -91,6 +97,7 @@ def _table(fit: Estimated, alpha: float) -> pd.DataFrame:
     )
 
 
+@of_a_fit
 def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None) -> Axes:
     """The estimators that the learner serves, side by side: plug-in, weighting, one-step and targeted.
 
@@ -115,7 +122,8 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     >>> ax.get_yticklabels()[0].get_text()
     'direct (plug-in)'
     """
-    table = fit.estimates.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
+    served = fit.estimates[fit.estimates["estimate"].notna()]  # a logit's rr makes no ipw
+    table = served.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
     table["estimator"] = table["estimator"].map(describe)
     names = table["parameter"].unique()
     roles = (
@@ -125,6 +133,7 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     return draw_intervals(table.rename(columns=roles), label, ax, null)
 
 
+@of_a_fit
 def groups(
     fit: Fitted, by: Any, *, alpha: float = 0.05, joint: bool = True, null: float | None = 0.0, ax: Axes | None = None
 ) -> Axes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from riesz.errors import pick
-from riesz.plots.asked import Fitted
+from riesz.plots.asked import Fitted, of_a_fit
 from riesz.plots.canvas import axes, colours, neutral
 from riesz.plots.rows import lay_out, wrap
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _MOST_POINTS = 5000  # drawn as vectors; more become a picture, so that files stay small
 
 
+@of_a_fit
 def influence(fit: Fitted, parameter: str | None = None, *, k: int = 12, ax: Axes | None = None) -> Axes:
     """The most influential rows, or clusters: how far the estimate would move without each.
 
@@ -59,6 +60,7 @@ def _label(one: object) -> str:
     return ", ".join(map(str, one)) if isinstance(one, tuple) else str(one)
 
 
+@of_a_fit
 def qq(fit: Fitted, parameter: str | None = None, *, ax: Axes | None = None) -> Axes:
     """The influence function against the normal distribution, quantile by quantile.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from riesz.errors import RieszError
+from riesz.keywords import is_number
 from riesz.moment import Array
 from riesz.plots.canvas import MARKERS, axes, colours, legend_above, neutral
 from riesz.plots.rows import lay_out, wrap
@@ -34,6 +36,8 @@ def draw_intervals(
     numbers : bool
         Write the numbers to the right of the rows, if there is one series.
     """
+    if null is not None and not is_number(null):
+        raise RieszError(f"null={null!r}: expected a finite number, where a line of reference stands, or None.")
     labels, series = list(table["row"].unique()), list(table["series"].unique())
     rows = lay_out(labels, _APART * len(series))
     ax = axes(ax, rows.inches + (0.3 if len(series) > 1 else 0.0))

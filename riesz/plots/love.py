@@ -8,7 +8,8 @@ import pandas as pd
 
 from riesz.diagnostics.concerns import IMBALANCE
 from riesz.errors import RieszError, pick
-from riesz.plots.asked import Fitted
+from riesz.keywords import is_count
+from riesz.plots.asked import Fitted, of_a_fit
 from riesz.plots.canvas import axes, colours, legend_above, neutral
 from riesz.plots.rows import lay_out
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@of_a_fit
 def balance(
     fit: Fitted,
     parameter: str | None = None,
@@ -51,8 +53,8 @@ def balance(
     >>> ax.get_xlabel()
     'Absolute standardized imbalance'
     """
-    if not isinstance(most, int) or most < 1:
-        raise RieszError(f"most={most!r}: wanted a whole number of covariates, 1 or larger.")
+    if not is_count(most, 1):
+        raise RieszError(f"most={most!r}: expected a whole number of covariates, 1 or larger.")
     table = _chosen(fit.balance().loc[pick(parameter, list(fit.params.index))], interactions)
     shown = table.loc[table.max(axis=1).nlargest(most).index].sort_values("unadjusted", ascending=False)
     rows = lay_out([str(name) for name in shown.index])

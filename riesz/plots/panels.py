@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.errors import RieszError, pick
-from riesz.plots.asked import Fitted
+from riesz.plots.asked import Fitted, of_a_fit
 from riesz.plots.canvas import entitle, pyplot
 from riesz.plots.estimates import estimators
 from riesz.plots.influence import qq
@@ -17,6 +17,7 @@ from riesz.plots.weights import overlap, representer
 _MOST = 12  # covariates in a panel
 
 
+@of_a_fit
 def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]:
     """Four panels: the estimators; overlap, or the Riesz representer where it implies no propensity; balance; normality.
 

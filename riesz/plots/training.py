@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from riesz.errors import RieszError, listing
-from riesz.plots.asked import Fitted
+from riesz.plots.asked import Fitted, of_a_fit
 from riesz.plots.canvas import axes, colours
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _WORDS = {"loss": "training loss", "valid_loss": "validation loss"}
 _STYLES = ("-", "--", ":", "-.")
 
 
+@of_a_fit
 def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax: Axes | None = None) -> Axes:
     """The course of training, a thin line for each network.
 
@@ -47,6 +48,9 @@ def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax:
     if course.empty or "epoch" not in course:
         words = fit.model.learner.describe(fit.model.blueprint.design.base.family)
         raise RieszError(f"{words} has no course of training to draw; networks have, such as learner='madnet'.")
+    columns = (columns,) if isinstance(columns, str) else columns
+    if not isinstance(columns, Sequence) or not columns:
+        raise RieszError(f"columns={columns!r}: expected a list of columns of fit.history, such as ['loss'].")
     unknown = [name for name in columns if name not in course]
     if unknown:
         raise RieszError(f"history has no {listing(unknown)}; wanted some of {listing(course.columns)}.")

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from riesz.errors import RieszError, pick
 from riesz.estimands.treatment import Treatment
 from riesz.moment import Array
-from riesz.plots.asked import Fitted
-from riesz.plots.canvas import axes, colours, legend_above, neutral
+from riesz.plots.asked import Fitted, of_a_fit
+from riesz.plots.canvas import axes, check_bins, colours, legend_above, neutral
 from riesz.plots.rows import wrap
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _SHORT = 26  # characters
 _MARGIN = 0.05  # width of the bins outside of [0, 1], which hold all that is beyond
 
 
+@of_a_fit
 def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax: Axes | None = None) -> Axes:
     """The distribution of the Riesz representer over the rows, by arm where the treatment has arms.
 
@@ -46,6 +47,7 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     >>> ax.get_xlabel()
     'Riesz representer of ATE'
     """
+    check_bins(bins)
     name = pick(parameter, list(fit.params.index))
     rr, base = fit.riesz_representer[name].to_numpy(), fit.model.blueprint.design.base
     ax = axes(ax)
@@ -71,6 +73,7 @@ def _arm(treatment: Treatment, arm: str) -> str:
     return text if len(text) <= _SHORT else wrap(arm, 30)
 
 
+@of_a_fit
 def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax: Axes | None = None) -> Axes:
     """The propensity that the Riesz representer implies, one arm above the line and the other below it.
 
@@ -97,6 +100,7 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     >>> ax.get_xlabel()
     'Implied propensity of a = 1'
     """
+    check_bins(bins)
     name = pick(parameter, list(fit.params.index))
     rows, treatment = fit.overlap().rows, fit.model.blueprint.treatment
     rows = rows[rows["parameter"] == name]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from riesz.crossfitting import Problem, cross_fit
+from riesz.design import Design
 from riesz.diagnostics.sensitivity import Elements, benchmark, bounds, sensitivity_elements, strength
 from riesz.errors import RieszError, listing, nearest
 from riesz.estimators import ESTIMATORS
 from riesz.inference import estimate
+from riesz.keywords import is_count, is_number
 from riesz.results.core import Core
 from riesz.results.sensitivity import Sensitivity
 from riesz.trimming import trim
@@ -63,15 +66,25 @@ class Confounding(Core):
         >>> bool(found.table.loc["ATE", "rva"] < found.table.loc["ATE", "rv"])
         True
         """
-        given = null if isinstance(null, Mapping) else dict.fromkeys(self._names, float(null))
+        given = dict(null) if isinstance(null, Mapping) else dict.fromkeys(self._names, null)
         lost = [name for name in self._names if name not in given]
         if lost:
             raise RieszError(
-                f"null names no value for {listing(lost)}; wanted a number for each parameter, or one for all."
+                f"null names no value for {listing(lost)}; expected a number for each parameter, or one for all."
             )
-        return Sensitivity(self._names, self._elements, cf_y, cf_d, rho, level, given)
+        strange = [name for name in given if name not in self._names]
+        if strange:
+            raise RieszError(f"null names {listing(strange)}; the parameters are {listing(self._names)}.")
+        for name, value in given.items():
+            if not is_number(value):
+                where = f"null[{name!r}]" if isinstance(null, Mapping) else "null"
+                raise RieszError(f"{where}={value!r}: expected a finite number, the hypothesis, such as 0.")
+        hypothesis = {name: float(value) for name, value in given.items()}
+        return Sensitivity(self._names, self._elements, cf_y, cf_d, rho, level, hypothesis)
 
-    def sensitivity_benchmark(self, *columns: str | Sequence[str]) -> pd.DataFrame:
+    def sensitivity_benchmark(
+        self, *columns: str | Sequence[str], n_jobs: int | None = None, progress: bool | None = None
+    ) -> pd.DataFrame:
         """How strong would a confounder be that resembles these columns? Fits again without them: same rows, folds and settings.
 
         Each argument costs one fit, as long as the first: ``("x1", "x2")`` fits twice, ``["x1", "x2"]`` once.
@@ -80,6 +93,10 @@ class Confounding(Core):
         ----------
         *columns : str or list of str
             Covariates; a list is left out together.
+        n_jobs : int, optional
+            Threads to spread the fits over; by default as many as the fit was made with.
+        progress : bool, optional
+            Show a progress bar; by default as the fit did.
 
         Returns
         -------
@@ -97,19 +114,22 @@ class Confounding(Core):
         >>> fit.sensitivity_benchmark("x1", ["x1", "x2"]).index.tolist()
         [('x1', 'ATE'), ('x1, x2', 'ATE')]
         """
-        if not columns:
-            raise RieszError(
-                "sensitivity_benchmark() wants at least one covariate, such as fit.sensitivity_benchmark('x1')."
-            )
+        jobs = self.model.n_jobs if n_jobs is None else n_jobs
+        if not is_count(jobs, 1):
+            raise RieszError(f"n_jobs={n_jobs!r}: expected a whole number, 1 or larger.")
+        groups, long = self._left_out(columns), self._elements
+        designs = [self._design.without(set(group)) for group in groups]
+        rows = min(len(split.train) for repeat in self._crossfit.splits for split in repeat)
+        for design in designs:  # before the first of them is fitted
+            self.model.learner.check(design, rows)
         lines = {}
-        for group in columns:
-            together = [group] if isinstance(group, str) else list(group)
-            short = self._elements_without(together)
+        for group, design in zip(groups, designs, strict=True):
+            short = self._elements_of(design, int(jobs), self.model.progress if progress is None else progress)
             for c, name in enumerate(self._names):
-                line = benchmark(self._elements, short, c)
+                line = benchmark(long, short, c)
                 s = np.atleast_1d(strength(line["cf_y"], line["cf_d"], 1.0))
-                found = bounds(self._elements, c, s, 0.95).iloc[0][["lower", "upper"]]
-                lines[", ".join(together), name] = {**line, **(found if np.isfinite(line["rho"]) else found * np.nan)}
+                found = bounds(long, c, s, 0.95).iloc[0][["lower", "upper"]]
+                lines[", ".join(group), name] = {**line, **(found if np.isfinite(line["rho"]) else found * np.nan)}
         return pd.DataFrame.from_dict(lines, orient="index").rename_axis(["columns", "parameter"])
 
     # below: how it is put together
@@ -131,18 +151,37 @@ class Confounding(Core):
             self._clusters.codes,
         )
 
-    def _elements_without(self, columns: Sequence[str]) -> Elements:
-        """The elements of a fit that does not see some columns."""
-        model, base = self.model, self._design.base
-        known = sorted(frozenset().union(*base.reads) - {model.blueprint.treatment.name})
-        for name in columns:
-            if name not in known:
+    def _left_out(self, columns: Sequence[Any]) -> list[tuple[str, ...]]:
+        """The groups of covariates to leave out, each once, checked."""
+        reads = self._design.base.reads
+        known = sorted(frozenset().union(*reads) - {self.model.blueprint.treatment.name})
+        if not columns:
+            raise RieszError(
+                "sensitivity_benchmark() needs at least one covariate, such as fit.sensitivity_benchmark('x1'). There are "
+                f"{listing(known)}."
+            )
+        groups = []
+        for given in columns:
+            group = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else ()
+            if not group or not all(isinstance(name, str) for name in group):
                 raise RieszError(
-                    f"sensitivity_benchmark({name!r}): not a covariate of the formula.{nearest(name, known)} Wanted some of "
-                    f"{listing(known)}."
+                    f"sensitivity_benchmark() got {given!r}; expected a covariate's name, or a list of names that are left out "
+                    "together."
                 )
-        design = self._design.without(set(columns))
-        again = cross_fit([Problem(design, self._crossfit.splits, model.seed)], model.learner, 1, None)[0]
+            for name in group:
+                if name not in known:
+                    raise RieszError(
+                        f"sensitivity_benchmark({name!r}): not a covariate of the formula.{nearest(name, known)} Expected some of "
+                        f"{listing(known)}."
+                    )
+            groups.append(group)
+        return list(dict.fromkeys(groups))
+
+    def _elements_of(self, design: Design, n_jobs: int, progress: bool | None) -> Elements:
+        """The elements of a fit to another design of the same rows, with the same folds and settings."""
+        model, base = self.model, self._design.base
+        problem = Problem(design, self._crossfit.splits, model.seed)
+        again = cross_fit([problem], model.learner, n_jobs, progress)[0]
         again = trim(again, model.trimming, design)
         normalizer = base.moment.normalizer
         estimates = [

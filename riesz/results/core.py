@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -16,10 +17,27 @@ from riesz.errors import RieszError
 from riesz.estimators import ESTIMATORS
 from riesz.frame import ClusterLabels
 from riesz.inference import Estimate, aggregate, estimate
+from riesz.keywords import checked
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.predictions import Predictions, average
 from riesz.results.parameters import Parameters
+
+#: what other packages call covariances, and how to get them here
+_COVARIANCES = {
+    "robust|hc[0-9]?|white|sandwich|hetero.*": (
+        "standard errors are robust by default, to heteroskedasticity; with_cov() without an argument gives them back."
+    ),
+    "nonrobust|non-robust|classical|unadjusted|homosk.*|iid|ols|standard": (
+        "there are robust and clustered standard errors, and no others; with_cov() without an argument gives the robust ones."
+    ),
+    "(robust[ -_])?clust.*|crv?[0-9]?": (
+        "name the column that holds the clusters, as in with_cov(cluster='school'), or give one label for each row."
+    ),
+    "hac.*|newey.*|kernel|driscoll.*|hac-.*": (
+        "errors that are correlated over time are not offered; with_cov(cluster='unit') allows for any correlation within a unit."
+    ),
+}
 
 
 class Core(Parameters):
@@ -29,6 +47,8 @@ class Core(Parameters):
         self._crossfit = crossfit
         value, covariance = _aggregate(model, crossfit.predictions, clusters, model.estimator)
         super().__init__(model, clusters, value, covariance)
+        if ESTIMATORS[model.estimator].debiased:
+            self._tell_two_way(self._estimates(model.estimator))
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
@@ -212,6 +232,7 @@ class Core(Parameters):
         courses = [fit.history().assign(member=member) for member, fit in enumerate(self._crossfit.fits)]
         return pd.concat(courses, ignore_index=True)
 
+    @checked("fit.with_cov()")
     def with_cov(self, cluster: Any = None) -> Self:
         """The same fit with another covariance: clustered, or robust when ``cluster`` is None. Nothing is refitted.
 
@@ -226,10 +247,12 @@ class Core(Parameters):
         >>> fit.cov_type, fit.with_cov().cov_type
         ('cluster', 'robust')
         """
-        if isinstance(cluster, str) and cluster.upper().startswith("HC"):
-            raise RieszError(
-                f"with_cov({cluster!r}): standard errors are robust by default; with_cov() gives them back."
+        if isinstance(cluster, str) and cluster not in self.model.table.columns:
+            advice = next(
+                (words for pattern, words in _COVARIANCES.items() if re.fullmatch(pattern, cluster, re.I)), ""
             )
+            if advice:
+                raise RieszError(f"with_cov({cluster!r}): {advice}")
         clusters = self.model.table.clusters(cluster, self.model.kept)
         if self._folds > 1:
             warn_of_cut_clusters(self._crossfit.splits[0], clusters)
@@ -280,5 +303,8 @@ def _estimates(model: Model, repeats: Sequence[Predictions], estimator: str) -> 
 def _aggregate(
     model: Model, repeats: Sequence[Predictions], clusters: ClusterLabels, estimator: str
 ) -> tuple[Array, Array]:
+    if ESTIMATORS[estimator].weighs and repeats[0].tilted:
+        k = len(model.exog_names)
+        return np.full(k, np.nan), np.full((k, k), np.nan)
     value, covariance = aggregate(_estimates(model, repeats, estimator), model.weights, clusters.codes)
     return value, covariance if ESTIMATORS[estimator].debiased else np.full_like(covariance, np.nan)

@@ -10,10 +10,11 @@ import pandas as pd
 from riesz.diagnostics import DIAGNOSTICS, concerns
 from riesz.diagnostics.balance import balance_table
 from riesz.diagnostics.influence import Codes, by_fold, leave_one_out, normal_quantiles
-from riesz.diagnostics.overlap import Overlap, overlap
-from riesz.diagnostics.weights import representer_by_fold, representer_health
+from riesz.diagnostics.overlap import Overlap, overlap, share_outside
+from riesz.diagnostics.weights import anchor_errors, representer_by_fold, representer_health
 from riesz.errors import RieszError, pick
 from riesz.inference import Estimate
+from riesz.keywords import is_count
 from riesz.moment import Array
 from riesz.results.core import Core
 
@@ -76,8 +77,8 @@ class Diagnoses(Core):
         3
         """
         name = pick(parameter, self._names)
-        if not isinstance(k, (int, np.integer)) or k < 1:
-            raise RieszError(f"k={k!r}: wanted a whole number of rows, 1 or larger.")
+        if not is_count(k, 1):
+            raise RieszError(f"k={k!r}: expected a whole number of rows, 1 or larger.")
         table = self.leave_one_out(name)
         first = np.argsort(-table["change"].abs().to_numpy(), kind="stable")[:k]
         if self._codes is not None:
@@ -145,9 +146,9 @@ class Diagnoses(Core):
         -------
         pandas.DataFrame
             ``largest_rr``; ``effective_n`` effective sample size; ``heavy_rows`` carry ``heavy_share`` of the weight;
-            ``tail_index`` of the largest weights (Hill); ``rr_anchor`` should equal ``anchor_moment``, and ``rr_length``
-            ``rr_moment``; ``riesz_loss`` out of fold. Then the columns of further functions in
-            ``riesz.diagnostics.DIAGNOSTICS``.
+            ``tail_index`` of the largest weights (Hill); ``rr_anchor`` should equal ``anchor_moment``, up to the standard error
+            ``anchor_std_error`` of their difference, and ``rr_length`` ``rr_moment``; ``riesz_loss`` out of fold. Then the columns
+            of further functions in ``riesz.diagnostics.DIAGNOSTICS``.
 
         Examples
         --------
@@ -158,7 +159,8 @@ class Diagnoses(Core):
         """
         self._need_rr()
         tables = [self._diagnosed(name) for name in DIAGNOSTICS]
-        return pd.concat(tables, axis=1).set_axis(self._names, axis=0)
+        table = pd.concat(tables, axis=1).set_axis(self._names, axis=0)
+        return self._with_anchor_errors(table) if "anchor_moment" in table else table
 
     def balance(self) -> pd.DataFrame:
         r"""The Riesz balance table: E_n[rr f] against h_n(f), which the true representer makes equal for every f.
@@ -228,7 +230,7 @@ class Diagnoses(Core):
         >>> simulation = riesz.datasets.get("binary")
         >>> fit = riesz.ate(simulation.formula, simulation.draw(1000, seed=1).data, learner="linear")
         >>> fit.warnings()
-        Nothing to worry about was found.
+        These checks found no problems.
         >>> len(fit.warnings())
         0
         """
@@ -249,7 +251,7 @@ class Diagnoses(Core):
             *concerns.about_balance(self._balance),
             *concerns.about_influence(self._averaged.variation, self.model.weights, self._codes, self._names),
             *concerns.about_stability(self.stability(), self.bse),
-            *concerns.about_clusters(self._clusters.codes),
+            *self._cluster_concerns(),
         ]
 
     @property
@@ -271,7 +273,14 @@ class Diagnoses(Core):
     def _health(self) -> pd.DataFrame:
         """What summary and warnings are made of: it does not depend on diagnostics that others added."""
         self._need_rr()
-        return representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
+        table = representer_health(self.predictions, self._design).set_axis(self._names, axis=0)
+        return self._with_anchor_errors(table)
+
+    def _with_anchor_errors(self, health: pd.DataFrame) -> pd.DataFrame:
+        """The table with the standard error of E_n[rr beta] - h_n(beta), clustered like the estimates."""
+        errors = anchor_errors(self.predictions, self._design, self.model.weights, self._clusters.codes[:1])
+        health.insert(health.columns.get_loc("anchor_moment") + 1, "anchor_std_error", errors)
+        return health
 
     def _diagnosed(self, name: str) -> pd.DataFrame:
         table = DIAGNOSTICS[name](self.predictions, self._design)
@@ -310,10 +319,21 @@ class Diagnoses(Core):
         arms = [treatment.label(level) for level in treatment.levels]
         return concerns.about_treatment(made, base.strata, arms, treatment.name)
 
+    def _cluster_concerns(self) -> list[str]:
+        treatment, arm = self.model.blueprint.treatment, self._design.base.strata
+        arms = [treatment.label(level) for level in treatment.levels]
+        return concerns.about_clusters(self._clusters.codes, self._clusters.names, arm, arms, treatment.name)
+
     def _overlap_concerns(self) -> list[str]:
         treatment = self.model.blueprint.treatment
         if not treatment.is_binary:
             return []
-        arms = [treatment.label(level) for level in treatment.levels]
-        found = overlap(self.predictions, self._design, self._index, self._names, arms)
-        return [] if found.rows.empty else concerns.about_overlap(found.summary)
+        shares = share_outside(self.predictions, self._design, self._names)
+        moment = self._design.base.moment
+        same = [np.array_equal(w.sum(axis=0), np.zeros(w.shape[1])) for w in moment.weights]  # a constant has no effect
+        effects = {
+            name
+            for name, n, effect in zip(self._names, moment.normalizer, same, strict=True)
+            if effect and (n == 1).all()
+        }
+        return concerns.about_overlap(shares, effects)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from riesz.errors import RieszError, nearest
+from riesz.keywords import check_call
 from riesz.plots import PLOTS
 from riesz.results.confounding import Confounding
 from riesz.results.heterogeneity import Heterogeneity
@@ -40,8 +42,9 @@ class Drawing(Tables, Confounding, Heterogeneity):
         >>> fit.plot("overlap").get_ylabel()
         'Share of the arm'
         """
-        if kind not in PLOTS:
+        if not isinstance(kind, str) or kind not in PLOTS:
             raise RieszError(
-                f"plot({kind!r}): there is no such plot.{nearest(str(kind), PLOTS)} Wanted one of {', '.join(map(repr, PLOTS))}."
+                f"plot({kind!r}): there is no such plot.{nearest(str(kind), PLOTS)} Expected one of {', '.join(map(repr, PLOTS))}."
             )
+        check_call(f"fit.plot({kind!r})", partial(PLOTS[kind], self), arguments, options)
         return PLOTS[kind](self, *arguments, **options)

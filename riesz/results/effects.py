@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.frame import ClusterLabels
+from riesz.keywords import checked
 from riesz.model import Model
 from riesz.moment import Array
 from riesz.plots import forest
@@ -157,9 +158,10 @@ class Effects(Parameters):
             left=[("Outcome", self.model.endog_names), ("Covariance", self._covariance_words())],
             right=[("Observations", f"{self.nobs:,}"), *self._words.facts],
             tables=[self._parameter_table(alpha)],
-            notes=[*tests, *about_estimator(self.model), *self._words.notes],
+            notes=[*tests, *about_estimator(self.model), *self._covariance_notes, *self._words.notes],
         )
 
+    @checked("plot()")
     def plot(self, **options: Any) -> Any:
         """A forest plot of the parameters: :func:`riesz.plots.forest` with its options. Returns the axes.
 

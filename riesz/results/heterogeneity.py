@@ -15,11 +15,12 @@ import pandas as pd
 
 from riesz.caller import warn
 from riesz.columns import Columns
-from riesz.errors import DataError, listing
+from riesz.diagnostics.concerns import CLUSTERS
+from riesz.errors import DataError, FormulaError, listing
 from riesz.estimators import ESTIMATORS
 from riesz.formula import parse_projection, term_columns
 from riesz.frame import Groups
-from riesz.inference import aggregate, project
+from riesz.inference import Clusters, aggregate, project
 from riesz.moment import Array
 from riesz.replacement import replace_columns
 from riesz.results.core import Core
@@ -73,10 +74,11 @@ class Heterogeneity(Core):
             title=f"{', '.join(self.model.exog_names)} by {found.name}",
             subtitle="each an average within a group: E[score | group] / E[normalizer | group]",
             facts=[("Groups", str(len(found.levels)))],
-            notes=_group_notes(found, sizes),
+            notes=_group_notes(found, sizes, self._clusters.codes),
             hypothesis="Same in all groups",
         )
-        return self._derived(bases, labels, words, _differences(labels["parameter"]), inside)
+        members = np.hstack(bases) > 0
+        return self._derived(bases, labels, words, _differences(labels["parameter"]), inside, members)
 
     def blp(self, formula: str, context: Mapping[str, Any] | None = None) -> Effects:
         r"""Best linear projection of the effect on functions of covariates, with the standard errors of the fit.
@@ -123,7 +125,9 @@ class Heterogeneity(Core):
             notes=[f"{lost:,} rows with missing values were left out."] if lost else [],
             hypothesis="All slopes zero",
         )
-        return self._derived([b] * len(names), labels, words, {k: r for k, r in slopes.items() if len(r)}, complete)
+        hypotheses = {name: rows for name, rows in slopes.items() if len(rows)}
+        members = None if complete.all() else np.tile(complete[:, None], len(labels))
+        return self._derived([b] * len(names), labels, words, hypotheses, complete, members)
 
     def _derived(
         self,
@@ -132,7 +136,9 @@ class Heterogeneity(Core):
         words: Words,
         restrictions: Mapping[str, Array],
         used: npt.NDArray[np.bool_],
+        members: npt.NDArray[np.bool_] | None,
     ) -> Effects:
+        """Project on bases. ``used`` are the rows in use, shape (n,), ``members`` those of each coefficient, shape (n, P)."""
         model, design = self.model, self._design
         estimates = [
             project(
@@ -141,6 +147,7 @@ class Heterogeneity(Core):
                 bases,
                 model.weights,
                 model.target,
+                members,
             )
             for p in self._crossfit.predictions
         ]
@@ -149,14 +156,16 @@ class Heterogeneity(Core):
             covariance = np.full_like(covariance, np.nan)
         variation = np.mean([e.variation for e in estimates], axis=0)
         nobs = float(model.weights.frequency[used].sum())
-        return Effects(model, self._clusters, labels, (value, covariance, variation), words, restrictions, nobs)
+        made = Effects(model, self._clusters, labels, (value, covariance, variation), words, restrictions, nobs)
+        if ESTIMATORS[model.estimator].debiased:
+            made._tell_two_way(estimates)
+        return made
 
     def _usable(self, groups: Groups, normalizer: Array, name: str) -> list[int]:
         """The groups in which a parameter is defined and has an error: at least two rows (clusters) that count."""
-        units = self._clusters.codes[0] if self._clusters.codes else np.arange(len(normalizer))
-        counts = [
-            len(np.unique(units[(groups.codes == level) & (normalizer != 0)])) for level in range(len(groups.levels))
-        ]
+        kinds = self._clusters.codes or (np.arange(len(normalizer)),)
+        counting = [(groups.codes == level) & (normalizer != 0) for level in range(len(groups.levels))]
+        counts = [min(len(np.unique(units[rows])) for units in kinds) for rows in counting]
         lost = [level for level, count in zip(groups.levels, counts, strict=True) if count < 2]
         if len(lost) == len(counts):
             raise DataError(
@@ -176,11 +185,17 @@ class Heterogeneity(Core):
         frame = table.to_pandas(needed).iloc[kept].reset_index(drop=True)
         complete = frame.notna().all(axis=1).to_numpy()
         if not complete.any():
-            raise DataError(f"Every row in use has a missing value among {listing(needed)}, which {formula!r} reads.")
+            raise DataError(
+                f"Every row has a missing value among the columns of {formula!r}: {listing(needed)}. Leave the emptiest out."
+            )
         used = frame[complete].reset_index(drop=True)
         factors = [name for name in needed if isinstance(used[name].dtype, pd.CategoricalDtype)]
         used = replace_columns(used, {name: used[name].cat.remove_unused_categories() for name in factors})
         made = Columns(rhs, used, context)
+        if not made.names:
+            raise FormulaError(
+                f"{formula!r} has no columns to project on. '~ 1' gives the average effect; add covariates, as in '~ x1 + x2'."
+            )
         b = np.zeros((len(frame), len(made.names)))
         b[complete] = made.matrix
         self._check_rank(b, made.names, formula)
@@ -207,11 +222,17 @@ def _differences(parameters: pd.Series) -> dict[str, Array]:
     return made
 
 
-def _group_notes(groups: Groups, sizes: Any) -> list[str]:
+def _group_notes(groups: Groups, sizes: Any, clusters: Clusters) -> list[str]:
     notes = []
     missing = int((groups.codes < 0).sum())
     if missing:
         notes.append(f"{missing:,} rows have no {groups.name} and are in no group.")
+    for kind in clusters:
+        held = [len(np.unique(kind[groups.codes == code])) for code in range(len(groups.levels))]
+        few = [level for level, count in zip(groups.levels, held, strict=True) if 0 < count < CLUSTERS]
+        if few:
+            notes.append(f"Fewer than {CLUSTERS} clusters in {listing(few)}: normal intervals are then too short.")
+            return notes
     few = [level for level, size in zip(groups.levels, sizes, strict=True) if 0 < size < _FEW]
     if few:
         notes.append(f"Fewer than {_FEW} rows in {listing(few)}: normal intervals are then too short.")

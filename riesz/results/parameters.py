@@ -7,20 +7,24 @@ reference distribution is the normal.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from formulaic.utils.constraints import LinearConstraints
 from scipy import stats
 from statsmodels.stats.contrast import ContrastResults
 from tabulate import tabulate
 
+from riesz.caller import warn
 from riesz.errors import RieszError
 from riesz.frame import ClusterLabels
-from riesz.inference import joint_critical_value
+from riesz.inference import Estimate, joint_critical_value, two_way
+from riesz.keywords import is_number
 from riesz.model import Model
 from riesz.moment import Array
+from riesz.remarks import about_two_way
+from riesz.results.restrictions import read_restrictions
 from riesz.summary import Summary, number
 
 _DEPENDENT = 1e-12  # eigenvalues of a correlation matrix below this are rounding: the restrictions repeat one another
@@ -45,6 +49,7 @@ class Parameters(ABC):
         self._clusters = clusters
         self._names = model.exog_names
         self._value, self._covariance = value, covariance
+        self._covariance_notes: list[str] = []
 
     @abstractmethod
     def summary(self, alpha: float = 0.05) -> Summary:
@@ -129,8 +134,8 @@ class Parameters(ABC):
         >>> bool(low < fit.params["ATE"] < high)
         True
         """
-        if not 0 < alpha < 1:
-            raise RieszError(f"alpha={alpha}: wanted a number between 0 and 1, such as 0.05 for a 95% interval.")
+        if not (is_number(alpha) and 0 < alpha < 1):
+            raise RieszError(f"alpha={alpha!r}: expected a number between 0 and 1, such as 0.05 for a 95% interval.")
         critical = joint_critical_value(self._covariance, alpha) if joint else stats.norm.isf(alpha / 2)
         return pd.DataFrame({0: self.params - critical * self.bse, 1: self.params + critical * self.bse})
 
@@ -193,6 +198,8 @@ class Parameters(ABC):
     def t_test(self, r_matrix: Any) -> ContrastResults:
         """Test linear combinations one by one: ``"ATE = 1"``, ``"ATE - ATT = 0"``, or a matrix as in statsmodels.
 
+        A chain such as ``"ATE = ATT = 1"`` is two restrictions, as it is there: ATE = ATT and ATT = 1.
+
         Examples
         --------
         >>> import riesz
@@ -202,13 +209,15 @@ class Parameters(ABC):
         >>> bool(abs(test.effect[0] - fit.params["ATE"]) < 1e-12)
         True
         """
-        r, q = self._restrictions(r_matrix)
+        r, q = read_restrictions(r_matrix, self._names)
         effect = r @ self._value
-        sd = np.sqrt(np.diag(r @ self._covariance @ r.T))
-        return ContrastResults(effect=effect, statistic=(effect - q) / sd, sd=sd, distribution="norm")
+        variance = np.diag(r @ self._covariance @ r.T)
+        sd = np.sqrt(np.maximum(variance, 0.0))  # rounding, where the parameters cancel
+        statistic = np.divide(effect - q, sd, out=np.full_like(sd, np.nan), where=sd > 0)
+        return ContrastResults(effect=effect, statistic=statistic, sd=sd, distribution="norm")
 
     def wald_test(self, r_matrix: Any) -> ContrastResults:
-        """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, or a matrix.
+        """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, ``"ATE = ATT = 0"``, or a matrix.
 
         Examples
         --------
@@ -219,7 +228,11 @@ class Parameters(ABC):
         >>> int(test.df_denom), bool(test.pvalue < 0.05)
         (2, True)
         """
-        r, q = self._restrictions(r_matrix)
+        r, q = read_restrictions(r_matrix, self._names)
+        if np.linalg.matrix_rank(np.column_stack([r, q])) > np.linalg.matrix_rank(r):
+            raise RieszError(
+                f"The restrictions of {r_matrix!r} contradict each other: no parameters can satisfy them all."
+            )
         gap = r @ self._value - q
         covariance = r @ self._covariance @ r.T
         if np.isnan(covariance).any():  # an estimate without a standard error
@@ -277,6 +290,13 @@ class Parameters(ABC):
     def _series(self, values: Array, name: str) -> pd.Series:
         return pd.Series(np.asarray(values, dtype=float), index=self._names, name=name)
 
+    def _tell_two_way(self, estimates: Sequence[Estimate]) -> None:
+        """Warn where a two-way clustered variance is not positive, and keep the words for the summary."""
+        found = two_way(estimates, self.model.weights, self._clusters.codes)
+        self._covariance_notes = about_two_way(found, self._names)
+        for note in self._covariance_notes:
+            warn(note)
+
     def _covariance_words(self) -> str:
         if np.isnan(self._covariance).all():
             return "none"
@@ -295,17 +315,3 @@ class Parameters(ABC):
             },
             index=self._names,
         )
-
-    def _restrictions(self, r_matrix: Any) -> tuple[Array, Array]:
-        if isinstance(r_matrix, (tuple, str)) or not isinstance(r_matrix, (list, np.ndarray, pd.DataFrame)):
-            spec = r_matrix
-        else:
-            spec = np.atleast_2d(np.asarray(r_matrix, dtype=float))
-        try:
-            made = LinearConstraints.from_spec(spec, variable_names=self._names)
-        except Exception as error:
-            raise RieszError(
-                f"The hypothesis {r_matrix!r} cannot be read ({error}). Write the parameters' names, {', '.join(self._names)} "
-                "(back-ticks around a name with dots or blanks), as in 'ATE = 1', or give a matrix with one column for each."
-            ) from None
-        return np.asarray(made.constraint_matrix, dtype=float), np.asarray(made.constraint_values, dtype=float)

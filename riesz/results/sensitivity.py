@@ -13,6 +13,7 @@ import pandas as pd
 from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
 from riesz.errors import RieszError, pick
 from riesz.formatting import label
+from riesz.keywords import checked, is_count, is_number
 from riesz.plots.confounding import draw_contour
 from riesz.summary import Summary, number
 
@@ -60,14 +61,14 @@ class Sensitivity:
     null: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        if not 0 <= self.cf_y <= 1:
-            raise RieszError(f"cf_y={self.cf_y!r}: wanted a share, from 0 to 1, such as 0.03.")
-        if not 0 <= self.cf_d < 1:
-            raise RieszError(f"cf_d={self.cf_d!r}: wanted a share, from 0 to below 1, such as 0.03.")
-        if not -1 <= self.rho <= 1:
-            raise RieszError(f"rho={self.rho!r}: wanted a correlation, between -1 and 1; 1 is the worst case.")
-        if not 0 < self.level < 1:
-            raise RieszError(f"level={self.level!r}: wanted a number between 0 and 1, such as 0.95.")
+        if not (is_number(self.cf_y) and 0 <= self.cf_y <= 1):
+            raise RieszError(f"cf_y={self.cf_y!r}: expected a share, from 0 to 1, such as 0.03.")
+        if not (is_number(self.cf_d) and 0 <= self.cf_d < 1):
+            raise RieszError(f"cf_d={self.cf_d!r}: expected a share, from 0 to below 1, such as 0.03.")
+        if not (is_number(self.rho) and -1 <= self.rho <= 1):
+            raise RieszError(f"rho={self.rho!r}: expected a correlation, between -1 and 1; 1 is the worst case.")
+        if not (is_number(self.level) and 0 < self.level < 1):
+            raise RieszError(f"level={self.level!r}: expected a number between 0 and 1, such as 0.95.")
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -106,16 +107,20 @@ class Sensitivity:
         name = pick(parameter, self.names)
         if upto is None:
             upto = min(0.99, 1.25 * max(0.12, self.cf_y, self.cf_d, min(self.table.loc[name, "rv"], 0.6)))
-        end_d, end_y = upto if isinstance(upto, tuple) else (upto, upto)
-        if not (0 < end_d < 1 and 0 < end_y <= 1):
+        ends = tuple(upto) if isinstance(upto, (tuple, list)) else (upto, upto)
+        if len(ends) != 2 or not all(map(is_number, ends)) or not (0 < ends[0] < 1 and 0 < ends[1] <= 1):
             raise RieszError(
-                f"upto={upto!r}: wanted a share between 0 and 1, such as 0.15, or one for cf_d and one for cf_y."
+                f"upto={upto!r}: expected a share between 0 and 1, such as 0.15, or one for cf_d and one for cf_y."
             )
+        if not is_count(points, 2):
+            raise RieszError(f"points={points!r}: expected a whole number, 2 or larger.")
+        end_d, end_y = ends
         axes = np.linspace(0.0, end_d, points), np.linspace(0.0, end_y, points)
         cf_d, cf_y = (grid.ravel() for grid in np.meshgrid(*axes))
         found = bounds(self.elements, list(self.names).index(name), strength(cf_y, cf_d, self.rho), self.level)
         return pd.concat([pd.DataFrame({"cf_d": cf_d, "cf_y": cf_y}), found], axis=1)
 
+    @checked("plot()")
     def plot(
         self,
         parameter: str | None = None,

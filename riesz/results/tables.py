@@ -35,9 +35,9 @@ class Tables(Diagnoses):
             values = self.estimates["estimate"].unstack("estimator").loc[self._names, self._served]
             tables.append(values.map(number).rename_axis("all estimators", axis=1))
             if several:
-                tables.append(remarks.health_table(self._health))
+                tables.append(remarks.health_table(self._health, self.predictions.tilted))
             else:
-                notes += remarks.health_lines(self._health, self.nobs)
+                notes += remarks.health_lines(self._health, self.nobs, self.predictions.tilted)
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
             subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
@@ -149,6 +149,7 @@ class Tables(Diagnoses):
     def _remarks(self) -> list[str]:
         return [
             *remarks.about_estimator(self.model),
+            *self._covariance_notes,
             *self._weighting_remarks(),
             *remarks.about_trimming(self.trimming),
             *self.warnings(),
@@ -159,6 +160,8 @@ class Tables(Diagnoses):
     def _weighting_remarks(self) -> list[str]:
         if not self.model.learner.learns_rr:
             return []
+        if self.predictions.tilted:
+            return remarks.about_tilt()
         origin = weighting_origin(self._crossfit.predictions, self._design).set_axis(self._names, axis=0)
         debiased = self.estimates["std_error"].xs("dr", level="estimator")  # direct and ipw have none of their own
         return remarks.about_weighting(origin, self.bse.fillna(debiased))
