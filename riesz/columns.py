@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import formulaic
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -20,6 +19,7 @@ import pandas as pd
 from riesz.errors import DataError, EstimandError, FormulaError, listing
 from riesz.formula import term_columns
 from riesz.moment import Array
+from riesz.terms import read_expression_term
 
 _STEP = float(
     np.cbrt(np.finfo(float).eps)
@@ -213,9 +213,7 @@ def evaluate_term(text: str, data: pd.DataFrame, context: Mapping[str, Any], wha
         return data[text.strip("`")]
     try:
         with np.errstate(all="ignore"):
-            made = formulaic.Formula(f"0 + {{{text.strip('{}')}}}").get_model_matrix(
-                data, context=context, na_action="ignore"
-            )
+            made = read_expression_term(text).get_model_matrix(data, context=context, na_action="ignore")
     except Exception as error:
         raise DataError(f"The {what} {text!r} cannot be computed: {_plain(error)} Change that part.") from error
     if made.shape[1] != 1:
