@@ -226,11 +226,6 @@ def _python_tokens(side: str) -> list[Token]:
     return [token for token in _tokens(side, side) if token.kind is Token.Kind.PYTHON]
 
 
-def python_parts(text: str) -> list[str]:
-    """The parts of a formula that are Python."""
-    return [str(token) for token in _python_tokens(text)]
-
-
 def _find_treats(side: str) -> list[_Treat]:
     found = []
     for token in _python_tokens(side):
