@@ -191,7 +191,7 @@ def test_a_formula_of_a_file_runs_nothing(file: Path, frame: pd.DataFrame, formu
 )
 def test_columns_that_a_stranger_named(file: Path, frame: pd.DataFrame, formula: str, columns: list[str]) -> None:
     """They are columns and nothing else: no name opens a door."""
-    new = frame.assign(**{name: 1.0 for name in columns})
+    new = frame.assign(**dict.fromkeys(columns, 1.0))
     with pytest.raises(riesz.RieszError):
         with_formula(file, formula, columns).predict(new)
     assert not Path("trapped").exists()
@@ -202,7 +202,7 @@ def test_a_name_that_is_no_column_of_the_data_is_not_looked_up_elsewhere(file: P
         content["recipe"]["formula"] = "y ~ treat(a) + {open}"
         content["recipe"]["columns"].append("open")  # but not in the data
 
-    with pytest.raises(riesz.FormulaError, match="'open'.*not known to be harmless"):
+    with pytest.raises(riesz.FormulaError, match=r"'open'.*not known to be harmless"):
         riesz.load(forge(file, change)).predict(frame)
 
 
