@@ -339,10 +339,10 @@ def test_altered_files_run_nothing(file: Path, tmp_path: Path, monkeypatch: pyte
 
     def other_numbers(document: Any) -> None:
         document["content"]["parts"]["dict"]["estimator"] = "tmle"
-        document["content"]["parts"]["dict"]["params"] = {"array": "a0"}
+        document["content"]["fitted"]["dict"]["params"] = {"array": "a0"}
 
     def lost_part(document: Any) -> None:
-        del document["content"]["parts"]["dict"]["folds"]
+        del document["content"]["fitted"]["dict"]["folds"]
 
     def no_text(document: Any) -> None:
         document["content"]["learner"] = {"type": "Linear", "fields": {"penalty": -1}}
