@@ -126,7 +126,7 @@ def _read(handle: BinaryIO, name: str, largest: float | None) -> Archive:
             arrays = {key.removesuffix(".npy"): _array(archive, member) for key, member in members.items()}
             if document["checksum"] != checksum(document["content"], arrays):
                 raise ValueError("its content does not match its checksum")
-            return Archive(document["content"], arrays, allowed)
+            return Archive(document["content"], {key: _native(values) for key, values in arrays.items()}, allowed)
     except DataError:
         raise
     except MemoryError:
@@ -184,6 +184,11 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
         if handle.read(1):
             raise ValueError("an array with more content than it says")
     return values.reshape(shape[::-1]).T if by_columns else values.reshape(shape)
+
+
+def _native(values: AnyArray) -> AnyArray:
+    """With the order of bytes of this machine."""
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
 def checksum(content: Any, arrays: Mapping[str, AnyArray]) -> str:

@@ -58,11 +58,17 @@ def check_model(model: Model) -> None:
     for name, values in (("sampling", model.weights.sampling), ("frequency", model.weights.frequency)):
         _finite(values, (n,), f"{name} weights")
         _need(bool((values > 0).all()), f"{name} weights are not positive")
+    _need(np.array_equal(base.frequency, model.weights.frequency), "the frequencies differ")
+    _need(np.allclose(base.weights, model.weights.total, rtol=1e-9, atol=0), "the weights differ")
     _need(model.target in ("population", "sample"), "the target")
     _need(model.seed >= 0, "the seed")
     _check_trimming(model)
     asked = [spec for estimand in model.recipe.estimands for spec in estimand.specifications()]
     _need(len(asked) <= len(names) and len(model.recipe.estimands) <= len(names), "more questions than parameters")
+    wanted = {estimand.wanted(blueprint.data[blueprint.treatment.name]) for estimand in model.recipe.estimands}
+    _need(
+        ("number" if blueprint.treatment.levels else "arms") not in wanted, "a question for another kind of treatment"
+    )
     model.learner.describe(base.family)
 
 
@@ -81,9 +87,8 @@ def _check_base(base: Base, n: int, components: int) -> None:
         _finite(point.treatment, base.treatment.shape, "a reading's treatment")
     _need(base.covariates.ndim == 1, "the covariates have the wrong shape")
     _numbered(base.covariates, len(base.covariates), columns, "the covariates")
-    for values, what in ((base.weights, "the weights"), (base.frequency, "the frequencies")):
-        _finite(values, (n,), what)
-        _need(bool((values > 0).all()), f"{what} are not positive")
+    _need(len(np.unique(base.covariates)) == len(base.covariates), "a covariate stands twice")
+    _finite(base.weights, (n,), "the weights")
     if base.groups is not None:
         _numbered(base.groups, n, n, "the groups")
     _need(base.family in ("gaussian", "binomial"), "the family")
@@ -129,13 +134,14 @@ def _check_rows(model: Model, n: int) -> None:
     base = model.blueprint.design.base
     read = {*model.covariates, *base.hidden}.union(*base.reads)
     _need(read <= set(data.columns), "a column of the formula is not in the data")
+    _need(read <= {*model.covariates, model.blueprint.treatment.name}, "a column of the formula is no covariate")
     usable = [data[name].dtype == np.float64 or isinstance(data[name].dtype, pd.CategoricalDtype) for name in read]
     _need(all(usable), "a column of the formula holds neither numbers nor labels")
     _need(set(table.columns) <= set(model.recipe.columns), "the columns of the table")
 
 
 def _check_treatment(treatment: Treatment, base: Base, data: pd.DataFrame) -> None:
-    levels, n = list(treatment.levels), len(base.y)
+    levels = list(treatment.levels)
     column = data[treatment.name]
     if treatment.categorical:
         _need(isinstance(column.dtype, pd.CategoricalDtype), "the treatment's column has no levels")
@@ -147,8 +153,16 @@ def _check_treatment(treatment: Treatment, base: Base, data: pd.DataFrame) -> No
         _need(not levels or bool(column.isin(levels).all()), "the treatment is not 0 or 1")
     _need(base.treatment.shape[1] == (len(levels) - 1 if treatment.categorical else 1), "the treatment's columns")
     _need((base.strata is None) == (not levels), "the treatment's strata")
-    if base.strata is not None:
-        _numbered(base.strata, n, len(levels), "the treatment's strata")
+    _need(np.array_equal(base.treatment, treatment.inputs(data)), "the treatment is not that of the data")
+    _need(base.strata is None or np.array_equal(base.strata, _codes(treatment, data)), "the treatment's strata")
+    _need(
+        not any(treatment.name in base.reads[column] for column in base.covariates), "a covariate that is the treatment"
+    )
+
+
+def _codes(treatment: Treatment, data: pd.DataFrame) -> AnyArray:
+    codes = treatment.codes(data)
+    return np.empty(0, dtype=np.intp) if codes is None else codes
 
 
 def _check_trimming(model: Model) -> None:

@@ -274,8 +274,8 @@ def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer
         return writer.write(learner)
     except UnstorableError:
         details = pd.DataFrame([fit.details() for fit in fits])
-        words, notes = learner.describe(design.base.family), tuple(learner.remarks(design, details))
-        return writer.write(RememberedLearner(words, notes, learner.learns_rr))
+        notes = tuple(learner.remarks(design, details)) if fits else ()
+        return writer.write(RememberedLearner(learner.describe(design.base.family), notes, learner.learns_rr))
 
 
 def _write_networks(fit: Any) -> Any:
