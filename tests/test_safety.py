@@ -141,6 +141,7 @@ ATTACKS = [
     f"y ~ treat(a) * (x + g)**{'9' * 9}",
     "y ~ treat(a) + (x + g + `x 1`)**(99 + 2)",
     "y ~ treat(a) + " + "*".join(["(x + g + `x 1`)"] * 30),
+    "y ~ treat(a) + " + "xyz" * 30_000,
     # no formula at all
     None,
     5,
@@ -233,6 +234,7 @@ def test_the_columns_of_a_formula_are_counted_before_they_are_made(file: Path, f
         "y ~ treat(a) + I(x * 10**6 / 3) + I(x / np.log(2)) + abs(x) + I(-x) + I(x - np.pi)",
         "y ~ treat(C(g)) + x:`x 1` + 2:x",
         "y ~ treat(a > 0) + x\n + g",
+        "y ~ treat(a) + x + C(g, levels=['v', \"it's\", 'u'])",
     ],
 )
 def test_harmless_formulas_predict_after_loading(file: Path, frame: pd.DataFrame, formula: str) -> None:

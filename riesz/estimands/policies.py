@@ -78,10 +78,12 @@ def parse_policy(text: str, what: str) -> tuple[ast.expr, dict[str, str]]:
 
     A leading ``~``, as in ``"~ age > 40"``, marks a one-sided formula and is left out. Where it could mean "not", it is refused.
     """
+    if len(text) > _LONGEST:
+        raise EstimandError(
+            f"{what} {_short(text)} has {len(text):,} characters; the most is {_LONGEST:,}. Make a column of it."
+        )
     code, quoted = hide_quotes(text.strip())
     try:
-        if len(text) > _LONGEST:
-            raise ValueError(f"it has {len(text):,} characters, the most is {_LONGEST:,}")
         if code.startswith("~") and _could_negate(ast.parse(code, mode="eval").body):
             raise EstimandError(
                 f"{what} {_short(text)} starts with ~, which could mean 'not' or mark a formula. Leave it out for the rule itself; "

@@ -202,7 +202,7 @@ def _put_together(document: Any, reader: Reader) -> Contents:
     model = _read_model(document, reader)
     fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
     clusters = _read_clusters(document["clusters"], reader)
-    fits = _read_fits([reader.read(one) for one in document["fits"]], model.blueprint.design.base)
+    fits = _read_fits([reader.read(one) for one in document["fits"]], model.blueprint.design.base, model.learner)
     check_fitted(model, fitted, clusters, fits)
     predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
     splits = _splits(fitted["folds"], fitted["trained"])
@@ -296,9 +296,25 @@ def _write_one(fit: Fit, writer: Writer) -> Any:
         return writer.write(RememberedFit(dict(fit.details()), course.to_numpy(dtype=float), tuple(course.columns)))
 
 
-def _read_fits(fits: Sequence[Any], base: Any) -> tuple[Fit, ...]:
+def _read_fits(fits: Sequence[Any], base: Any, learner: Any) -> tuple[Fit, ...]:
     if {type(fit).__name__ for fit in fits} == {"StoredNetworks"}:
         from riesz.learners.neural.stored import restore
 
+        for fit in fits:
+            _check_networks(fit.networks, learner)
         return tuple(restore(fits, base))
     return tuple(fits)
+
+
+def _check_networks(networks: Sequence[Any], learner: Any) -> None:
+    """The networks must be those of the settings, which a refit would use: others could be of any size."""
+    headless = getattr(learner, "architecture", None) == "fully_connected"
+    names = [name for name in ("width", "depth", "head_width", "head_depth") if hasattr(learner, name)]
+    told = {name: 0 if headless and name.startswith("head") else getattr(learner, name) for name in names}
+    right = all(getattr(one.shape, name) == size for one in networks for name, size in told.items())
+    if (
+        not right
+        or getattr(learner, "networks", None) != len(networks)
+        or (getattr(learner, "stack", None) or 0) > 10**6
+    ):
+        raise ValueError("networks of another size than the settings say")
