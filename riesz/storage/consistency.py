@@ -26,6 +26,7 @@ from riesz.storage.annotations import check_fields, conforms
 from riesz.storage.remembered import RememberedFit
 
 AnyArray = npt.NDArray[Any]
+_HUGE = 1e150  # the square of anything larger is infinite
 
 
 def _need(right: bool, what: str) -> None:
@@ -35,7 +36,7 @@ def _need(right: bool, what: str) -> None:
 
 def _finite(values: AnyArray, shape: tuple[int, ...], what: str) -> None:
     _need(values.shape == shape, f"{what} has the wrong shape")
-    _need(bool(np.isfinite(values).all()), f"{what} is missing or infinite somewhere")
+    _need(bool((np.abs(values) < _HUGE).all()), f"{what} is missing or infinite somewhere")
 
 
 def _numbered(codes: AnyArray, n: int, count: int, what: str) -> None:
