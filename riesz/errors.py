@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+_LONGEST_NAME = 200  # names of more characters are not compared with others, which would take long
+
 
 class RieszError(Exception):
     """Root of everything riesz raises on purpose.
@@ -100,7 +102,9 @@ class RieszWarning(UserWarning):
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """A hint such as ``" Did you mean `age`?"``, or nothing when no candidate is close; case does not matter."""
-    known = list(candidates)
+    if len(name) > _LONGEST_NAME:
+        return ""
+    known = [one for one in candidates if len(one) <= _LONGEST_NAME]
     folded = {one.casefold(): one for one in reversed(known)}
     match = [folded[name.casefold()]] if name.casefold() in folded else difflib.get_close_matches(name, known, n=1)
     match = match or [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=1)]

@@ -74,12 +74,15 @@ def estimate(
     formula : str
         Outcome, treatment and covariates: ``"y ~ treat(a) + ."``. ``treat()`` marks the treatment; ``.`` is every column that is
         not outcome, treatment, weights or cluster. Interactions, splines, factors and transformations work as in formulaic.
+        Calls in it are Python, as in R and patsy, and run what you wrote: read a stranger's formula before you fit it.
     data : DataFrame
         pandas, polars (eager or lazy) or pyarrow.
     estimand : Estimand, list of Estimand or mapping from names to Estimand
         Such as ``riesz.ATE()``, ``[riesz.ATE(), riesz.ATT()]`` or ``riesz.CustomMoment(...)``. A mapping names the parameters:
         ``{"the needy": riesz.APE("x1 <= 0"), "the gifted": riesz.APE("x1 > 0")}``; an estimand that asks for several numbers gives
-        ``"name: component"`` for each.
+        ``"name: component"`` for each. Policies and shifts that are text are arithmetic over the columns, such as
+        ``"where(x1 > 0, 1, 0)"``, with ``& | ~``, numpy's row-by-row functions, your own numbers and arrays, and your own
+        functions by their names; they are not Python, and attributes, methods and indexing are refused.
     learner : str or Learner, optional
         How mu and the Riesz representer are learned: ``"madnet"``, ``"linear"`` or another name, or a learner with its settings
         such as ``riesz.MADNet(networks=10)``. By default ``riesz.defaults.learner``, which is ``"madnet"``.

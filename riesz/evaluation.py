@@ -23,6 +23,7 @@ from formulaic.errors import DataMismatchWarning
 
 from riesz.errors import DataError, EstimandError, FormulaError, RieszError
 from riesz.moment import Array
+from riesz.terms import read_expression_term
 
 _PACKAGES = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in (formulaic, np, pd, scipy))
 _CHECKED = 50  # rows on which terms are evaluated again
@@ -147,7 +148,7 @@ def evaluate_term(
     """
     if text.strip("`") in data.columns:
         return data[text.strip("`")]
-    formula = formulaic.Formula(f"0 + {{{text.strip('{}')}}}")
+    formula = read_expression_term(text)
     try:
         known, spec = evaluate(formula, data if fitted is None else fitted, context)
         rows = shuffled_rows(len(known))

@@ -17,7 +17,7 @@ import pandas as pd
 from riesz.assembly import bind, bind_quietly, looks, outcome_values, stack_anchors, stack_moment
 from riesz.columns import Columns
 from riesz.design import Base, Blueprint
-from riesz.errors import DataError, EstimandError, FormulaError, listing
+from riesz.errors import DataError, EstimandError, listing
 from riesz.estimands import Estimand, Sample
 from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.linear_form import Mu
@@ -25,7 +25,7 @@ from riesz.evaluation import evaluate_term
 from riesz.formatting import labels
 from riesz.formula import Formula, parse
 from riesz.frame import Table
-from riesz.harmless import strange_part
+from riesz.harmless import parse_harmless
 from riesz.moment import Array
 from riesz.replacement import replace_columns
 
@@ -90,13 +90,12 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         The new rows; the outcome may be absent.
     """
     table = Table(data)
-    if not recipe.trusted:
-        _refuse_strangers(recipe)
-    formula = parse(recipe.formula, recipe.columns, recipe.reserved, recipe.context)
+    formula = _formula(recipe, blueprint)
     _refuse_arrays(recipe.estimands)
     frame, complete, known = _frame(table, formula, recipe, blueprint)
     fitted, treatment, design = blueprint.data, blueprint.treatment, blueprint.design
     trained = Columns(formula.rhs, fitted, recipe.context)
+    _check_made(trained.names, design.base.names, "columns")
     columns = trained.on(frame)
     n = len(frame)
     sample = Sample(
@@ -111,6 +110,7 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         design.base.weights,
     )
     components = bind(recipe.estimands, sample)
+    _check_made([one.name for one in components], [one.name for one in blueprint.components], "parameters")
     moment, readings = stack_moment(
         [component.moment(Mu(), frame) for component in components], components, columns, treatment, frame
     )
@@ -144,20 +144,33 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
     return NewRows(base, complete, y, table.index(np.arange(table.rows)))
 
 
-def _refuse_strangers(recipe: Recipe) -> None:
-    """What came out of a file is evaluated only if it is known to be harmless."""
-    said = "This fit was loaded from a file, and predict() would have to evaluate"
+def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
+    """The formula of a fit; one that came out of a file is read only if it is known to be harmless."""
+    if recipe.trusted:
+        return parse(recipe.formula, recipe.columns, recipe.reserved, recipe.context)
     if not recipe.estimands:
         raise EstimandError(
-            f"{said} a moment or policy that is a function, which a file does not hold. Use the fit that was saved, or fit again."
+            "This fit was loaded from a file, and predict() would have to evaluate a moment or policy that is a function, which a "
+            "file does not hold. Use the fit that was saved, or fit again."
         )
-    specs = [spec for estimand in recipe.estimands for spec in estimand.specifications() if isinstance(spec, str)]
-    for text, formula in [(recipe.formula, True), *((spec, False) for spec in specs)]:
-        part = strange_part(text, recipe.columns, formula)
-        if part is not None:
-            raise FormulaError(
-                f"{said} {part!r} in {text!r}, which is not known to be harmless. Use the fit that was saved, or fit again."
-            )
+    formula = parse_harmless(
+        recipe.formula, recipe.columns, recipe.reserved, blueprint.data, blueprint.design.base.z.size
+    )
+    lost = sorted({*formula.variables, formula.treatment} - set(blueprint.data.columns))
+    if lost or formula.treatment != blueprint.treatment.name:
+        raise DataError(
+            f"The file was altered: its formula {recipe.formula!r} does not fit its data. Use the fit that was saved, or fit again."
+        )
+    return formula
+
+
+def _check_made(made: Sequence[str], fitted: Sequence[str], what: str) -> None:
+    """Formula and estimands of a file that was altered may ask for something else than was fitted."""
+    if list(made) != list(fitted):
+        raise DataError(
+            f"Formula and estimands make other {what} than the fit has ({listing(made, 3)}; expected {listing(fitted, 3)}), "
+            "so it cannot predict. Was the file altered? Use the fit that was saved, or fit again."
+        )
 
 
 def _refuse_arrays(estimands: Sequence[Estimand]) -> None:

@@ -26,6 +26,7 @@ from formulaic.parser.types import Token
 
 from riesz.errors import FormulaError, listing, nearest
 from riesz.quoting import QUOTED, hide_quotes, unparse
+from riesz.terms import read_terms
 
 _EXAMPLE = "for example 'y ~ treat(a) + x1 + x2'"
 _TAKEN = {"1", ".", "Intercept"}  # columns of these names would be read as something else
@@ -225,11 +226,6 @@ def _python_tokens(side: str) -> list[Token]:
     return [token for token in _tokens(side, side) if token.kind is Token.Kind.PYTHON]
 
 
-def python_parts(text: str) -> list[str]:
-    """The parts of a formula that are Python."""
-    return [str(token) for token in _python_tokens(text)]
-
-
 def _find_treats(side: str) -> list[_Treat]:
     found = []
     for token in _python_tokens(side):
@@ -365,7 +361,9 @@ def _has_dot(side: str) -> bool:
 
 def _formulaic(side: str, available: list[str], text: str) -> Any:
     try:
-        parsed = formulaic.Formula(side, _context={"__formulaic_variables_available__": available})
+        parsed = read_terms(side, available, text)
+    except FormulaError:
+        raise
     except Exception as error:
         raise _unreadable(text, error) from None
     if not isinstance(parsed, formulaic.SimpleFormula):

@@ -8,10 +8,13 @@ import re
 from collections.abc import Mapping
 
 QUOTED = re.compile(r"`([^`]+)`")
+_TEXT_OR_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`([^`]+)`""")
 
 
 def hide_quotes(text: str) -> tuple[str, dict[str, str]]:
     """Replace back-ticked names by identifiers, so that Python can parse the text.
+
+    Back-ticks inside string literals are text, and stay.
 
     Returns
     -------
@@ -19,14 +22,26 @@ def hide_quotes(text: str) -> tuple[str, dict[str, str]]:
         The text with ``__quoted_0__`` and so on in place of back-ticked names.
     dict
         Identifier to name.
+
+    Examples
+    --------
+    >>> from riesz.quoting import hide_quotes
+    >>> hide_quotes("`x 1` == '`'")
+    ("__quoted_0__ == '`'", {'__quoted_0__': 'x 1'})
     """
     names: dict[str, str] = {}
+    stem = "__quoted"
+    while stem in text:  # the text's names must not be taken for hidden ones
+        stem += "_"
 
     def hide(match: re.Match[str]) -> str:
-        names[key := f"__quoted_{len(names)}__"] = match.group(1)
+        name = match.group(1)
+        if name is None:
+            return match.group(0)
+        names[key := f"{stem}_{len(names)}__"] = name
         return key
 
-    return QUOTED.sub(hide, text), names
+    return _TEXT_OR_QUOTED.sub(hide, text), names
 
 
 def unparse(node: ast.AST, names: Mapping[str, str]) -> str:

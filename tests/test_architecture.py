@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[1] / "riesz"
 #: left to right; modules on one level do not import one another
 LEVELS = [
     {"arrow", "errors", "formatting", "quoting", "replacement", "version"},
-    {"arithmetic", "caller", "keywords", "selection"},
+    {"arithmetic", "caller", "keywords", "selection", "terms"},
     {"estimands", "formula", "frame"},
-    {"harmless", "moment"},
-    {"evaluation"},
+    {"allowlist", "moment"},
+    {"evaluation", "harmless"},
     {"columns"},
     {"design"},
     {"assembly", "folds", "predictions"},

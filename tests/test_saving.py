@@ -20,7 +20,6 @@ import polars
 import pytest
 
 import riesz
-from riesz.harmless import strange_part
 from riesz.storage.archive import FORMAT, checksum
 
 NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 4, 4),), device="cpu", repeats=1)
@@ -340,10 +339,10 @@ def test_altered_files_run_nothing(file: Path, tmp_path: Path, monkeypatch: pyte
 
     def other_numbers(document: Any) -> None:
         document["content"]["parts"]["dict"]["estimator"] = "tmle"
-        document["content"]["parts"]["dict"]["params"] = {"array": "a0"}
+        document["content"]["fitted"]["dict"]["params"] = {"array": "a0"}
 
     def lost_part(document: Any) -> None:
-        del document["content"]["parts"]["dict"]["folds"]
+        del document["content"]["fitted"]["dict"]["folds"]
 
     def no_text(document: Any) -> None:
         document["content"]["learner"] = {"type": "Linear", "fields": {"penalty": -1}}
@@ -385,31 +384,6 @@ def test_an_altered_formula_is_not_evaluated(
     with pytest.raises(riesz.FormulaError, match="not known to be harmless"):
         fit.predict(binary_frame)
     assert not Path("trapped").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "formula", "harmless"),
-    [
-        ("y ~ treat(a) * (bs(x, df=4) + C(g, contr.treatment(base='u'))) + I(x**2) + np.log(`x 1`)", True, True),
-        ("log(y) ~ treat(a, reference=0) + {x + 1}", True, True),
-        ("y ~ treat(a) + {x.__class__}", True, False),
-        ("y ~ treat(a) + np.load('x')", True, False),
-        ("y ~ treat(a) + {[x for x in ()]}", True, False),
-        ("y ~ treat(a) + {open('x')}", True, False),
-        ("y ~ treat(a) + eval('x')", True, False),
-        ("y ~ treat(a) + {(lambda: 1)()}", True, False),
-        ("where(x > 0, a - 1, a)", False, True),
-        ("(x > 0) & (a < 1)", False, True),
-        ("np.minimum(x, 3)", False, True),
-        ("np.fromfile('x')", False, False),
-        ("np", False, False),
-        ("().__class__.__bases__", False, False),
-        ("f'{x}'", False, False),
-        ("x[0]", False, False),
-    ],
-)
-def test_what_is_harmless(text: str, formula: bool, harmless: bool) -> None:
-    assert (strange_part(text, ["y", "a", "x", "g", "x 1"], formula) is None) == harmless
 
 
 def test_loading_without_networks_leaves_torch_alone(file: Path) -> None:

@@ -1,7 +1,8 @@
 """Policies and interventions as users write them: a string, a callable, an array or one number.
 
-In: the user's value and the rows in use. Out: one float64 per row. Strings are Python expressions over the columns
-(``"age > 40"``, ``"where(a > 80, a - 15, a)"``), with numpy's common functions and the caller's variables at hand.
+In: the user's value and the rows in use. Out: one float64 per row. Strings are arithmetic over the columns (``"age > 40"``,
+``"where(a > 80, a - 15, a)"``), with numpy's row-by-row functions and the caller's variables at hand; ``policies.py`` computes
+them, and runs no code of theirs.
 """
 
 from __future__ import annotations
@@ -14,66 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.errors import EstimandError, nearest
+from riesz.errors import EstimandError
 from riesz.estimands.linear_form import Array
-from riesz.quoting import hide_quotes
-
-FUNCTIONS: dict[str, Any] = {
-    "np": np,
-    "where": np.where,
-    "minimum": np.minimum,
-    "maximum": np.maximum,
-    "clip": np.clip,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
-    "round": np.round,
-    "isin": np.isin,
-}
+from riesz.estimands.policies import evaluate_policy, parse_policy
 
 
 def names_in(text: str, what: str) -> set[str]:
     """The names an expression reads, functions included."""
-    code, quoted = hide_quotes(text.strip().removeprefix("~").strip())
-    try:
-        tree = ast.parse(code, mode="eval")
-    except SyntaxError as error:
-        raise EstimandError(
-            f"{what} {text!r} cannot be read: {error.msg}. Wanted a Python expression over the columns, such as "
-            "'age > 40' or 'where(a > 80, a - 15, a)'."
-        ) from None
+    tree, quoted = parse_policy(text, what)
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return {quoted.get(name, name) for name in found}
-
-
-def evaluate(text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str, columns: Sequence[str] = ()) -> Any:
-    """Evaluate an expression over the columns of a frame."""
-    names = names_in(text, what)
-    code, quoted = hide_quotes(text.strip().removeprefix("~").strip())
-    scope: dict[str, Any] = {}
-    for name in names:
-        if name in data.columns:
-            column = data[name]
-            scope[name] = np.asarray(column.astype(object) if column.dtype == "category" else column)
-        elif name in FUNCTIONS:
-            scope[name] = FUNCTIONS[name]
-        elif name in context:
-            scope[name] = context[name]
-        else:
-            raise EstimandError(
-                f"{what} {text!r} uses `{name}`, which is not a column of the data.{nearest(name, [*data.columns, *columns])}"
-            )
-    scope |= {key: scope[name] for key, name in quoted.items()}
-    try:
-        with np.errstate(all="ignore"):  # what is not finite is told by `per_row`
-            # no name can reach the import (all were looked up above), but numpy's methods do when they are first used
-            return eval(compile(code, "<expression>", "eval"), {"__builtins__": {"__import__": __import__}}, scope)
-    except Exception as error:
-        hint = " Write & and | for `and` and `or`, with parentheses." if "truth value" in str(error) else ""
-        raise EstimandError(
-            f"{what} {text!r} failed: {type(error).__name__}: {str(error).rstrip('.')}.{hint}"
-        ) from error
 
 
 def per_row(
@@ -109,7 +60,7 @@ def per_row(
     ndarray, shape (n,)
     """
     if isinstance(spec, str):
-        value = evaluate(spec, data, context, what, columns)
+        value = evaluate_policy(spec, data, context, what, columns)
     elif callable(spec):
         value = call(spec, data, what)
     else:

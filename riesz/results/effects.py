@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -174,6 +174,12 @@ class Effects(Parameters):
         ['Intercept', 'x1']
         """
         return forest(self, **options)
+
+    def __copy__(self) -> Self:
+        return self  # like a fit, it does not change
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def _wald_row(self, matrix: Array) -> tuple[float, float, float]:
         test = self.wald_test(matrix)

@@ -25,7 +25,8 @@ class Storing(Core):
         Parameters
         ----------
         path : path
-            Such as ``"fit.riesz"``; an existing file is replaced.
+            Such as ``"fit.riesz"``; an existing file is replaced once the new one is complete. What goes wrong (a full disk, a
+            folder that cannot be written) is a :class:`~riesz.errors.DataError`, and leaves an existing file as it was.
 
         Examples
         --------
@@ -38,7 +39,10 @@ class Storing(Core):
         >>> str(again) == str(fit)
         True
         """
-        write_fit(path, Contents(self.model, self._crossfit, self._clusters, self._value, self._covariance))
+        write_fit(path, self._contents())
+
+    def _contents(self) -> Contents:
+        return Contents(self.model, self._crossfit, self._clusters, self._value, self._covariance)
 
     def __copy__(self) -> Self:
         return self  # a fit does not change

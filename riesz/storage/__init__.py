@@ -1,9 +1,28 @@
 """Fits in files: arrays and JSON in a zip archive, never pickle, so that reading a file cannot run code.
 
-``archive`` is the file; ``coding`` turns our dataclasses into JSON and arrays and back; ``frames`` does so for data frames;
-``contents`` knows what a fit is made of.
+``archive`` is the file and ``paths`` where it is; ``coding`` turns our dataclasses into JSON and arrays and back, with
+``annotations`` for their types; ``frames`` does so for data frames; ``contents`` knows what a fit is made of, and
+``consistency`` what its parts must have in common.
 """
 
-from riesz.storage.contents import Contents, read_fit, write_fit
+from riesz.storage.contents import (
+    NONSENSE,
+    Contents,
+    derived_from_bytes,
+    derived_to_bytes,
+    fit_from_bytes,
+    fit_to_bytes,
+    read_fit,
+    write_fit,
+)
 
-__all__ = ["Contents", "read_fit", "write_fit"]
+__all__ = [
+    "NONSENSE",
+    "Contents",
+    "derived_from_bytes",
+    "derived_to_bytes",
+    "fit_from_bytes",
+    "fit_to_bytes",
+    "read_fit",
+    "write_fit",
+]

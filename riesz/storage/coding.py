@@ -1,19 +1,23 @@
 """Our dataclasses as JSON and arrays, and back.
 
-Only the types listed here are written, and only they are made when a file is read: a file names a type, never code.
+Only the types listed here are written, and only they are made when a file is read: a file names a type, never code. What is made
+must be of the types that its dataclass declares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from riesz.errors import RieszError
+from riesz.storage.annotations import check_fields
 
 AnyArray = npt.NDArray[Any]
 
@@ -90,6 +94,12 @@ class Writer:
             self.arrays[name] = values
         return self._known[id(values)]
 
+    def texts(self, texts: Sequence[str]) -> dict[str, str]:
+        """Many texts as two arrays, since a million of them would make a document that is slow to read."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        lengths = np.array([len(one) for one in encoded], dtype=np.int64)
+        return {"lengths": self.array(lengths), "bytes": self.array(np.frombuffer(b"".join(encoded), dtype=np.uint8))}
+
     def write(self, value: Any) -> Any:
         """A value as JSON."""
         if value is None or isinstance(value, (bool, str, int)):
@@ -106,6 +116,12 @@ class Writer:
             return {"set": sorted(value)}
         if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
             return {"dict": {key: self.write(item) for key, item in value.items()}}
+        if isinstance(value, pd.Interval):
+            return {"interval": [self.write(value.left), self.write(value.right), value.closed]}
+        if isinstance(value, pd.Timestamp) and value.tz is None:
+            return {"timestamp": [int(value.to_datetime64().view("int64")), value.unit]}
+        if type(value) is datetime.date:
+            return {"date": value.isoformat()}
         name = type(value).__name__
         if is_dataclass(value) and TYPES.get(name) == type(value).__module__:
             return {"type": name, "fields": {f.name: self.write(getattr(value, f.name)) for f in fields(value)}}
@@ -113,10 +129,47 @@ class Writer:
 
 
 class Reader:
-    """Turns JSON and arrays back into values."""
+    """Turns JSON and arrays back into values.
 
-    def __init__(self, arrays: Mapping[str, AnyArray]) -> None:
-        self._arrays = arrays
+    Parameters
+    ----------
+    arrays : mapping
+    most : float
+        Bytes that may be made of them, each time that an array is named: a file may name one array many times.
+    """
+
+    def __init__(self, arrays: Mapping[str, AnyArray], most: float = np.inf) -> None:
+        self._arrays, self._left = arrays, most
+
+    def spend(self, count: int) -> None:
+        """Count bytes that are about to be made."""
+        self._left -= count
+        if self._left < 0:
+            raise ValueError("it names the same content too often")
+
+    def array(self, name: Any) -> AnyArray:
+        """An array by its name."""
+        values = self._arrays[name]
+        self.spend(values.nbytes)
+        return values
+
+    def texts(self, spec: Any) -> list[str]:
+        """Many texts."""
+        if "lengths" not in spec:  # format 1
+            texts = self.read(spec)
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise ValueError("labels that are not text")
+            return texts
+        lengths, content = self.array(spec["lengths"]), self.array(spec["bytes"])
+        if lengths.dtype != np.int64 or content.dtype != np.uint8 or lengths.ndim != 1 or content.ndim != 1:
+            raise ValueError("labels of the wrong kind")
+        self.spend(64 * len(lengths))
+        ends = np.cumsum(lengths)
+        if lengths.size and (lengths.min() < 0 or ends[-1] != len(content) or lengths.max() > len(content)):
+            raise ValueError("labels of the wrong length")
+        whole = content.tobytes()
+        pairs = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
+        return [whole[start:end].decode("utf-8", "surrogatepass") for start, end in pairs]
 
     def read(self, value: Any) -> Any:
         """A value from its JSON."""
@@ -126,7 +179,7 @@ class Reader:
             case {"float": ("nan" | "inf" | "-inf") as text}:
                 return float(text)
             case {"array": str(name)}:
-                return self._arrays[name]
+                return self.array(name)
             case {"tuple": list(items)}:
                 return tuple(self.read(item) for item in items)
             case {"list": list(items)}:
@@ -135,7 +188,16 @@ class Reader:
                 return frozenset(items)
             case {"dict": dict(items)}:
                 return {key: self.read(item) for key, item in items.items()}
+            case {"interval": [left, right, ("left" | "right" | "both" | "neither") as closed]}:
+                return pd.Interval(self.read(left), self.read(right), closed=closed)
+            case {"timestamp": [int(count), ("s" | "ms" | "us" | "ns") as unit]}:
+                return pd.Timestamp(np.datetime64(count, unit))
+            case {"date": str(text)}:
+                return datetime.date.fromisoformat(text)
             case {"type": str(name), "fields": dict(items)} if name in TYPES:
-                made = getattr(import_module(TYPES[name]), name)
-                return made(**{key: self.read(item) for key, item in items.items()})
+                made = getattr(import_module(TYPES[name]), name)(
+                    **{key: self.read(item) for key, item in items.items()}
+                )
+                check_fields(made)
+                return made
         raise ValueError(f"unknown content {str(value)[:60]}")

@@ -7,10 +7,9 @@ variables around the call, and scikit-learn's models.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,10 +23,25 @@ from riesz.frame import ClusterLabels, Table
 from riesz.learners import Fit, Learner
 from riesz.model import Model
 from riesz.moment import Array
-from riesz.storage.archive import damaged, read_archive, write_archive
+from riesz.storage.archive import Archive, damaged, from_bytes, read_archive, to_bytes, write_archive
 from riesz.storage.coding import AnyArray, Reader, UnstorableError, Writer
+from riesz.storage.consistency import check_fitted, check_model
 from riesz.storage.frames import read_frame, read_index, write_frame, write_index
 from riesz.storage.remembered import RememberedFit, RememberedLearner
+
+T = TypeVar("T")
+_COPIES = 4  # of the bytes of a file, as it is read: arrays in frames, and those that several parts share
+NONSENSE = (  # what reading or using content that makes no sense may raise
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+    RuntimeError,  # torch's, of shapes
+    RieszError,
+)
 
 
 @dataclass(frozen=True)
@@ -50,32 +64,72 @@ class Contents:
     covariance: Array
 
 
-def write_fit(path: str | os.PathLike[str], contents: Contents) -> None:
+def write_fit(path: Any, contents: Contents) -> None:
     """Write a fit to a file."""
-    model, crossfit, writer = contents.model, contents.crossfit, Writer()
-    base = model.blueprint.design.base
+    write_archive(path, *_take_apart(contents))
+
+
+def read_fit(path: Any, largest: float | None = None) -> Contents:
+    """Read a fit from a file; evaluates nothing that the file says."""
+    return _trusting_nothing(read_archive(path, largest), path, _put_together)
+
+
+def fit_to_bytes(contents: Contents) -> bytes:
+    """The content of a fit's file, for pickle."""
+    return to_bytes(*_take_apart(contents))
+
+
+def fit_from_bytes(content: bytes) -> Contents:
+    """A fit from the content of its file."""
+    return _trusting_nothing(from_bytes(content), "The pickled fit", _put_together)
+
+
+def derived_to_bytes(model: Model, clusters: ClusterLabels, labels: pd.DataFrame, rest: Mapping[str, Any]) -> bytes:
+    """Parameters that were derived from a fit, for pickle: the model, its clusters, the labels, and texts and arrays beside."""
+    writer = Writer()
     document = {
-        "table": write_frame(model.table.export(), writer),
-        "rows": model.table.rows,
-        "data": write_frame(model.blueprint.data, writer),
-        "recipe": _write_recipe(model.recipe, writer),
-        "components": [[c.name, c.symbol, c.words] for c in model.blueprint.components],
-        "learner": _write_learner(model.learner, model.blueprint.design, crossfit.fits, writer),
+        **_write_model(model, (), writer),
+        "clusters": _write_clusters(clusters, writer),
+        "labels": write_frame(labels, writer),
+        "rest": writer.write(rest),
+    }
+    return to_bytes(document, writer.arrays)
+
+
+def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
+    """The same back."""
+
+    def put_together(document: Any, reader: Reader) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
+        return (
+            _read_model(document, reader),
+            _read_clusters(document["clusters"], reader),
+            read_frame(document["labels"], reader),
+            reader.read(document["rest"]),
+        )
+
+    return _trusting_nothing(from_bytes(content), "The pickled object", put_together)
+
+
+def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[Any, Reader], T]) -> T:
+    """Make what the content says; content that makes no sense is told by one error."""
+    try:
+        return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed))
+    except DataError as error:
+        raise damaged(name, error) from None
+    except MemoryError:
+        raise DataError(f"{str(name)!r} does not fit into the memory of this machine; nothing was loaded.") from None
+    except NONSENSE as error:
+        raise damaged(name, f"{type(error).__name__}: {str(error)[:200]}") from None
+
+
+def _take_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    model, crossfit, writer = contents.model, contents.crossfit, Writer()
+    document = {
+        **_write_model(model, crossfit.fits, writer),
         "fits": [_write_one(fit, writer) for fit in crossfit.fits],
         "clusters": _write_clusters(contents.clusters, writer),
-        "parts": writer.write(
+        "fitted": writer.write(
             {
-                "base": replace(base, looks=None),
-                "treatment": model.blueprint.treatment,
-                "endog_names": model.endog_names,
-                "covariates": model.covariates,
-                "kept": model.kept,
-                "estimator": model.estimator,
-                "target": model.target,
-                "weights": model.weights,
-                "weighting": model.weighting,
-                "seed": model.seed,
-                "trimming": model.trimming,
                 "predictions": crossfit.untrimmed,
                 "scales": crossfit.scales,
                 "caps": crossfit.caps,
@@ -86,36 +140,50 @@ def write_fit(path: str | os.PathLike[str], contents: Contents) -> None:
             }
         ),
     }
-    write_archive(path, document, writer.arrays)
+    return document, writer.arrays
 
 
-def read_fit(path: str | os.PathLike[str]) -> Contents:
-    """Read a fit from a file; evaluates nothing that the file says."""
-    document, arrays = read_archive(path)
-    try:
-        return _put_together(document, Reader(arrays))
-    except DataError as error:
-        raise damaged(path, error) from None
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RieszError, AssertionError) as error:
-        raise damaged(path, f"{type(error).__name__}: {error}") from None
+def _write_model(model: Model, fits: Sequence[Fit], writer: Writer) -> dict[str, Any]:
+    return {
+        "table": write_frame(model.table.export(), writer),
+        "rows": model.table.rows,
+        "data": write_frame(model.blueprint.data, writer),
+        "recipe": _write_recipe(model.recipe, writer),
+        "components": [[c.name, c.symbol, c.words] for c in model.blueprint.components],
+        "learner": _write_learner(model.learner, model.blueprint.design, fits, writer),
+        "parts": writer.write(
+            {
+                "base": replace(model.blueprint.design.base, looks=None),
+                "treatment": model.blueprint.treatment,
+                "exog_names": model.exog_names,
+                "endog_names": model.endog_names,
+                "covariates": model.covariates,
+                "kept": model.kept,
+                "estimator": model.estimator,
+                "target": model.target,
+                "weights": model.weights,
+                "weighting": model.weighting,
+                "seed": model.seed,
+                "trimming": model.trimming,
+            }
+        ),
+    }
 
 
-def _put_together(document: Any, reader: Reader) -> Contents:
+def _read_model(document: Any, reader: Reader) -> Model:
     parts = reader.read(document["parts"])
-    base, treatment, names = parts["base"], parts["treatment"], [name for name, _, _ in document["components"]]
+    base, names = parts["base"], [name for name, _, _ in document["components"]]
     components = tuple(
         Component(name, _forgotten, None, symbol, words) for name, symbol, words in document["components"]
     )
-    clusters = _read_clusters(document["clusters"], reader)
-    _check_shapes(parts, clusters, len(names))
-    blueprint = Blueprint(Design(base, slice(None)), components, treatment, read_frame(document["data"], reader))
+    data = read_frame(document["data"], reader)
     model = Model(
         recipe=_read_recipe(document["recipe"], reader),
         endog_names=parts["endog_names"],
-        exog_names=names,
+        exog_names=parts.get("exog_names", names),  # format 1 has none
         covariates=parts["covariates"],
         column_names=list(base.names),
-        blueprint=blueprint,
+        blueprint=Blueprint(Design(base, slice(None)), components, parts["treatment"], data),
         table=Table(read_frame(document["table"], reader)),
         kept=parts["kept"],
         learner=reader.read(document["learner"]),
@@ -126,27 +194,20 @@ def _put_together(document: Any, reader: Reader) -> Contents:
         seed=parts["seed"],
         trimming=parts["trimming"],
     )
-    fits = _read_fits([reader.read(one) for one in document["fits"]], base)
-    predictions, caps, uncapped = parts["predictions"], parts["caps"], np.full_like(parts["caps"], np.inf)
-    splits = _splits(parts["folds"], parts["trained"])
-    whole = CrossFit(predictions, predictions, parts["scales"], uncapped, parts["folds"], fits, splits)
-    return Contents(model, trimmed(whole, caps), clusters, parts["params"], parts["covariance"])
+    check_model(model)
+    return model
 
 
-def _check_shapes(parts: Any, clusters: ClusterLabels, components: int) -> None:
-    n, repeats = len(parts["base"].y), len(parts["predictions"])
-    right = (
-        parts["kept"].shape == (n,)
-        and parts["folds"].shape == (repeats, n)
-        and parts["caps"].shape == parts["scales"].shape == (repeats, components)
-        and all(p.mu.observed.shape == (n,) for p in parts["predictions"])
-        and all(p.rr.observed.shape == (components, n) for p in parts["predictions"])
-        and all(codes.shape == (n,) for codes in clusters.codes)
-        and len(parts["trained"]) == repeats
-        and all(masks.shape[1:] == (n,) and masks.dtype == bool for masks in parts["trained"])
-    )
-    if not right:
-        raise ValueError("arrays of different lengths")
+def _put_together(document: Any, reader: Reader) -> Contents:
+    model = _read_model(document, reader)
+    fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
+    clusters = _read_clusters(document["clusters"], reader)
+    fits = _read_fits([reader.read(one) for one in document["fits"]], model.blueprint.design.base, model.learner)
+    check_fitted(model, fitted, clusters, fits)
+    predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
+    splits = _splits(fitted["folds"], fitted["trained"])
+    whole = CrossFit(predictions, predictions, fitted["scales"], uncapped, fitted["folds"], fits, splits)
+    return Contents(model, trimmed(whole, caps), clusters, fitted["params"], fitted["covariance"])
 
 
 def _trained(crossfit: CrossFit) -> tuple[AnyArray, ...]:
@@ -213,8 +274,8 @@ def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer
         return writer.write(learner)
     except UnstorableError:
         details = pd.DataFrame([fit.details() for fit in fits])
-        words, notes = learner.describe(design.base.family), tuple(learner.remarks(design, details))
-        return writer.write(RememberedLearner(words, notes, learner.learns_rr))
+        notes = tuple(learner.remarks(design, details)) if fits else ()
+        return writer.write(RememberedLearner(learner.describe(design.base.family), notes, learner.learns_rr))
 
 
 def _write_networks(fit: Any) -> Any:
@@ -235,9 +296,25 @@ def _write_one(fit: Fit, writer: Writer) -> Any:
         return writer.write(RememberedFit(dict(fit.details()), course.to_numpy(dtype=float), tuple(course.columns)))
 
 
-def _read_fits(fits: Sequence[Any], base: Any) -> tuple[Fit, ...]:
+def _read_fits(fits: Sequence[Any], base: Any, learner: Any) -> tuple[Fit, ...]:
     if {type(fit).__name__ for fit in fits} == {"StoredNetworks"}:
         from riesz.learners.neural.stored import restore
 
+        for fit in fits:
+            _check_networks(fit.networks, learner)
         return tuple(restore(fits, base))
     return tuple(fits)
+
+
+def _check_networks(networks: Sequence[Any], learner: Any) -> None:
+    """The networks must be those of the settings, which a refit would use: others could be of any size."""
+    headless = getattr(learner, "architecture", None) == "fully_connected"
+    names = [name for name in ("width", "depth", "head_width", "head_depth") if hasattr(learner, name)]
+    told = {name: 0 if headless and name.startswith("head") else getattr(learner, name) for name in names}
+    right = all(getattr(one.shape, name) == size for one in networks for name, size in told.items())
+    if (
+        not right
+        or getattr(learner, "networks", None) != len(networks)
+        or (getattr(learner, "stack", None) or 0) > 10**6
+    ):
+        raise ValueError("networks of another size than the settings say")

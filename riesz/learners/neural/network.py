@@ -20,8 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from riesz.errors import LearnerError
+
 elu_backward = torch.ops.aten.elu_backward.grad_input
 LOG2_E = float(np.log2(np.e))
+_DEEPEST = 1000
 LANES = 64  # more numbers than processors take at once
 STEADY = 12  # columns from which the rounding of a product never depends on the size of the stack
 THIN = 8  # columns of a product up to which its transpose is faster
@@ -55,6 +58,12 @@ class Shape:
     head_width: int
     head_depth: int
     extras: int = 0
+
+    def __post_init__(self) -> None:
+        if (
+            max(self.depth, self.head_depth) > _DEEPEST
+        ):  # also of a file: its layers are written down before they are compared
+            raise LearnerError(f"A network of more than {_DEEPEST:,} layers; wanted fewer, such as depth=2.")
 
     def parameters(self) -> list[tuple[int, ...]]:
         """Shapes of all weights and biases in order; the last entries of the last one are the outcome heads' output biases."""
