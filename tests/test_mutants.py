@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+from scipy import stats
 
 import riesz
+from riesz.diagnostics.influence import heterogeneity
 from riesz.estimators import ESTIMATORS
+from riesz.inference import with_variances
 
 Array = npt.NDArray[np.float64]
 PLAIN = riesz.Linear(0, 0)
@@ -143,3 +146,63 @@ def test_columns_are_collinear_on_the_rows_that_count(binary_frame: pd.DataFrame
     ):
         fit.blp("~ z")
     assert len(riesz.ate("y ~ treat(a) * x1", data).blp("~ z").params) == 2
+
+
+def test_folds_are_compared_once_for_each_parameter_and_repeat() -> None:
+    """Mutants: Cochran's test without Bonferroni's factor, or with one degree of freedom too many."""
+    estimates = {
+        ("ATE", 1): [1.0, 1.4, 0.7],
+        ("ATE", 2): [1.0, 1.1, 0.9],
+        ("ATT", 1): [2.0, 2.1, 1.9],
+        ("ATT", 2): [2, 2, 2.1],
+    }
+    lines = [
+        (parameter, repeat, fold, estimate, 0.1)
+        for (parameter, repeat), values in estimates.items()
+        for fold, estimate in enumerate(values, start=1)
+    ]
+    lines += [(*key, "all", 1.0, 0.05) for key in estimates]
+    table = pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "estimate", "std_error"])
+    worst = np.array(estimates["ATE", 1])
+    p = stats.chi2.sf(((worst - worst.mean()) ** 2).sum() / 0.1**2, 2)
+    np.testing.assert_allclose(heterogeneity(table), 4 * p, rtol=1e-12)
+
+
+def test_repeats_average_derivatives_too(continuous_frame: pd.DataFrame) -> None:
+    """Mutant: `average` taking the slopes of the first repeat. Of two repeats the median is the mean."""
+    fit = riesz.ade("y ~ treat(d) * x1 + {treat(d) ** 2}", continuous_frame, repeats=2, folds=2)
+    rows = fit.augment()
+    np.testing.assert_allclose(rows[".moment_ADE"].mean(), fit.estimates.loc[("ADE", "direct"), "estimate"], rtol=1e-10)
+    first = fit.model.blueprint.design.base.moment.apply(fit._crossfit.predictions[0].mu)[0]
+    assert abs(first.mean() - rows[".moment_ADE"].mean()) > 1e-5
+
+
+def test_variances_are_those_given() -> None:
+    """Mutant: `with_variances` leaving the diagonal of the correlations as it comes out."""
+    made = with_variances(np.array([[4.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), np.array([1.0, 9.0, 2.0]))
+    np.testing.assert_allclose(made, [[1.0, 1.5, 0.0], [1.5, 9.0, 0.0], [0.0, 0.0, 2.0]])
+
+
+def test_quantiles_of_counted_rows_are_those_of_repeated_ones(binary_frame: pd.DataFrame) -> None:
+    """Mutant: `normal_quantiles` multiplying a row's influence by its frequency."""
+    counts = np.random.default_rng(1).integers(1, 4, len(binary_frame))
+    long = binary_frame.loc[binary_frame.index.repeat(counts)]
+    options = {"learner": PLAIN, "folds": 1}
+    one = riesz.ate("y ~ treat(a) * x1", binary_frame, freq_weights=counts, **options).influence_quantiles()
+    two = riesz.ate("y ~ treat(a) * x1", long, **options).influence_quantiles()
+    np.testing.assert_allclose(two["sample"], one.loc[two.index, "sample"], rtol=1e-8)
+    middle = two["theoretical"].map(stats.norm.cdf).groupby(level=0).mean()  # of a row's copies, which stand together
+    np.testing.assert_allclose(one["theoretical"].map(stats.norm.cdf), middle[one.index], rtol=1e-8)
+
+
+def test_targeting_leaves_a_rare_outcome_as_it_is() -> None:
+    """Mutant: mu kept .001 off its limits, however rare the outcome. A logit without penalty is targeted already."""
+    rng = np.random.default_rng(2)
+    x, a = rng.normal(size=6000), rng.integers(0, 2, 6000)
+    y = (rng.uniform(size=6000) < 1 / (1 + np.exp(6.5 - 0.5 * a - 0.5 * x))).astype(float)
+    data = pd.DataFrame({"y": y, "a": a, "x": x})
+    fit = riesz.ate("y ~ treat(a) * x", data, learner=PLAIN, folds=1, family="binomial")
+    assert 0.001 < y.mean() < 0.004
+    assert fit.fittedvalues.quantile(0.1) < 0.001
+    values = fit.estimates.loc["ATE", "estimate"]
+    np.testing.assert_allclose(values["tmle"], values["direct"], rtol=1e-3)
