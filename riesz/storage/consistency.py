@@ -220,7 +220,7 @@ def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
     """A fit must say what it says: predictions of a row, its details and its history."""
     _need(isinstance(fit, Fit), "a fit of an unknown kind")
     _need(conforms(dict(fit.details()), Mapping[str, float]), "the details of a fit")
-    fit.history()
+    _need(fit.history().columns.is_unique, "the history of a fit")
     if isinstance(fit, RememberedFit):
         return
     few, readings = design.take(np.arange(min(2, len(design)))), len(design.base.moment.points)
