@@ -34,9 +34,9 @@ from riesz.learners.ridge import (
     choose_riesz_penalty,
     make_basis,
     moments,
-    unidentified,
 )
 from riesz.learners.settings import check_number, check_settings
+from riesz.learners.standardise import unidentified
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions
 
