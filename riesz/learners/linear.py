@@ -103,8 +103,8 @@ class Linear(Learner):
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
-        for design in designs:
-            fits.append(fit_linear(design, self.penalty, self.rr_penalty, self.rr == "constrained"))
+        for design, seed in zip(designs, seeds, strict=True):
+            fits.append(fit_linear(design, self.penalty, self.rr_penalty, self.rr == "constrained", seed))
             watch.done()
         return fits
 
@@ -156,15 +156,15 @@ def probability(index: Evaluation) -> Evaluation:
     return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
 
 
-def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool) -> LinearFit:
-    """Fit mu and rr on one design."""
+def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool, seed: int = 0) -> LinearFit:
+    """Fit mu and rr on one design; for the seed see :class:`~riesz.learners.ridge.Basis`."""
     logistic = design.base.family == "binomial"
     tilt = None
     if logistic:
-        mu, chosen = fit_logistic(design, penalty)
+        mu, chosen = fit_logistic(design, penalty, seed=seed)
         tilt = _curvature(design, mu)
     targets = np.vstack([design.y, design.base.anchor.observed[:, design.rows]])
-    basis = make_basis(design, design.weights, targets, tilt)
+    basis = make_basis(design, design.weights, targets, tilt, seed=seed)
     if not logistic:
         mu, chosen = _ridge(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
     rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, constrained)
@@ -215,11 +215,11 @@ def need_identification(design: Design, rows: int) -> None:
         )
 
 
-def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None) -> tuple[Array, float]:
+def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, seed: int = 0) -> tuple[Array, float]:
     """Ridge-penalised logistic regression by iteratively reweighted least squares.
 
     The penalty is chosen anew on each of the first steps by the leave-one-out error of the working regression (performance
-    iteration), then kept. For ``units`` see :func:`~riesz.learners.ridge.make_basis`.
+    iteration), then kept. For ``units`` and ``seed`` see :func:`~riesz.learners.ridge.make_basis`.
     """
     y, weights = design.y, design.weights
     eta = np.log((y + 0.5) / (1.5 - y))
@@ -228,7 +228,7 @@ def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None) -
         mu = expit(eta)
         curvature = np.clip(mu * (1.0 - mu), 1e-6, None)
         working = eta + (y - mu) / curvature
-        basis = make_basis(design, weights * curvature, working[None], units=units)
+        basis = make_basis(design, weights * curvature, working[None], units=units, seed=seed)
         if penalty != "loo":
             lam = float(penalty) * weights.sum() / (weights @ curvature)
         theta, lam = _ridge(design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:])

@@ -10,8 +10,8 @@ Riesz loss :math:`E_n[\alpha^2 - 2 m(\alpha)]` with :math:`b = \sum_i \omega_i T
 leaving one row (or one cluster) out is a rank-one (or small-rank) correction.
 
 Rows are visited a block at a time; nothing of size n x p is copied. The basis is orthonormalised twice (Cholesky-QR2), which
-is as accurate as a QR decomposition for all but hopeless designs. In large samples an evenly spaced part of the rows (or
-clusters) is left out in turn, which is plenty to tell penalties apart.
+is as accurate as a QR decomposition for all but hopeless designs. In large samples a random part of the rows (or clusters) is
+left out in turn, which is plenty to tell penalties apart.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import BLOCK, Design
+from riesz.folds import draw_part
 from riesz.learners.standardise import directions, standardise
 from riesz.moment import Array, Evaluation, Rows
 
-Own = slice | npt.NDArray[np.intp]
+Part = npt.NDArray[np.intp]
+Own = slice | Part
 
 _MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
 _MOST_CLUSTERS = 200  # the same for clusters, which cost more
@@ -53,6 +55,8 @@ class Basis:
     tilt : Evaluation, shape (n,), or None
         The function v by which the inner product E[v f g] is weighted, on top of the weights; the Riesz loss is then
         E_n[v alpha^2 - 2 m(v alpha)].
+    seed : int
+        Of the part of the rows (or clusters) that are left out in turn, when they are many.
     """
 
     transform: Array
@@ -60,6 +64,7 @@ class Basis:
     shares: Array
     projections: Array
     tilt: Evaluation | None
+    seed: int
 
     @property
     def rank(self) -> int:
@@ -86,19 +91,28 @@ def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Rows, Arr
         yield own, rows, z, z @ transform
 
 
-def _left_out(design: Design, transform: Array) -> Iterator[tuple[Own, Rows, Array, Array]]:
+def _part(design: Design, basis: Basis) -> Part | None:
+    """The rows that are left out in turn; None when all are."""
+    return draw_part(len(design), _MOST_LEFT_OUT, basis.seed) if len(design) > _MOST_LEFT_OUT else None
+
+
+def _left_out(design: Design, basis: Basis, part: Part | None) -> Iterator[tuple[Own, Rows, Array, Array]]:
     """Blocks of the rows that are left out in turn."""
-    if len(design) <= _MOST_LEFT_OUT:
-        yield from _blocks(design, transform)
+    if part is None:
+        yield from _blocks(design, basis.transform)
         return
-    chosen = np.arange(0, len(design), -(-len(design) // _MOST_LEFT_OUT))
-    rows = chosen if isinstance(design.rows, slice) else design.rows[chosen]
-    for own, base, z, q in _blocks(design.take(rows), transform):
-        yield chosen[own], base, z, q
+    rows = part if isinstance(design.rows, slice) else design.rows[part]
+    for own, base, z, q in _blocks(design.take(rows), basis.transform):
+        yield part[own], base, z, q
 
 
 def make_basis(
-    design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None, units: Array | None = None
+    design: Design,
+    weights: Array,
+    targets: Array,
+    tilt: Evaluation | None = None,
+    units: Array | None = None,
+    seed: int = 0,
 ) -> Basis:
     """Build the basis for some rows and weights, and project targets on it.
 
@@ -113,6 +127,8 @@ def make_basis(
         See :class:`Basis`; the weights are multiplied by it.
     units : ndarray, shape (p,), optional
         What columns are divided by before their coefficients are penalised alike; by default their standard deviations.
+    seed : int
+        See :class:`Basis`.
 
     Returns
     -------
@@ -136,7 +152,7 @@ def make_basis(
     inner, projected = inner @ turn, turn.T @ projected
     penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
     transform = standard.matrix @ inner @ rotation
-    return Basis(transform, np.clip(penalty, 0.0, None), shares, rotation.T @ projected, tilt)
+    return Basis(transform, np.clip(penalty, 0.0, None), shares, rotation.T @ projected, tilt, seed)
 
 
 def _moment_rows(design: Design, basis: Basis, own: Own, rows: Rows, z: Array, component: int) -> Array:
@@ -157,7 +173,10 @@ def moments(design: Design, basis: Basis) -> Array:
     return total @ basis.transform
 
 
-def _smallest(grid: Array, loss: Array) -> tuple[float, float]:
+def _smallest(grid: Array, loss: Array, basis: Basis, part: Part | None) -> tuple[float, float]:
+    """The best penalty and its loss, that of a part of the rows made comparable with that of all."""
+    if part is not None:
+        loss = loss / basis.shares[part].sum()
     best = np.nanargmin(loss)
     return float(grid[best]), float(loss[best])
 
@@ -166,15 +185,16 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
     """The penalty with the smallest leave-one-out (leave-one-cluster-out) squared error, and that error."""
     if design.groups is not None:
         return _choose_by_groups(design, basis, response, b, None, grid)
+    part = _part(design, basis)
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
-    for own, _, _, q in _left_out(design, basis.transform):
+    for own, _, _, q in _left_out(design, basis, part):
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
         alone = room < _ALONE  # a direction that this row alone shows: without it there is nothing to predict from
         error = (response[own, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
         loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
-    return _smallest(grid, loss)
+    return _smallest(grid, loss, basis, part)
 
 
 def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array, grid: Array) -> tuple[float, float]:
@@ -187,10 +207,11 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
     """
     if design.groups is not None:
         return _choose_by_groups(design, basis, None, b, component, grid)
+    part = _part(design, basis)
     shrink = basis.shrink(grid)
     rho = b[:, None] * shrink
     loss = np.zeros(len(grid))
-    for own, rows, z, q in _left_out(design, basis.transform):
+    for own, rows, z, q in _left_out(design, basis, part):
         m = _moment_rows(design, basis, own, rows, z, component) @ basis.transform
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
@@ -199,7 +220,7 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
         alpha = (q @ rho - cross) / np.where(alone, 1.0, room)
         moment = m @ rho - share * (m**2 @ shrink) + cross * alpha
         loss += (share * np.where(alone, np.inf, alpha**2 - 2 * moment)).sum(axis=0)
-    return _smallest(grid, loss)
+    return _smallest(grid, loss, basis, part)
 
 
 def _choose_by_groups(
@@ -207,13 +228,14 @@ def _choose_by_groups(
 ) -> tuple[float, float]:
     """Leave one cluster out: {diag(1 + lambda d) - C_g} theta = b - b_g for each cluster g and penalty.
 
-    With more than two hundred clusters an evenly spaced part of them is left out in turn. Small ones are a small-rank correction,
-    made for all of one size at once.
+    With more than two hundred clusters a random part of them is left out in turn. Small ones are a small-rank correction, made
+    for all of one size at once.
     """
     assert design.groups is not None
     order = np.argsort(design.groups, kind="stable")
     clusters = np.split(order, np.flatnonzero(np.diff(design.groups[order])) + 1)
-    clusters = clusters[:: -(-len(clusters) // _MOST_CLUSTERS)]
+    some = len(clusters) > _MOST_CLUSTERS
+    clusters = [clusters[at] for at in draw_part(len(clusters), _MOST_CLUSTERS, basis.seed)]
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
     for size in sorted({len(members) for members in clusters}):
@@ -231,7 +253,7 @@ def _choose_by_groups(
             else:
                 y, m = None, _moment_rows(design, basis, own, rows, z, component) @ basis.transform
             loss += (_without_small if small else _without_large)(q, m, y, share, size, b, shrink)
-    return _smallest(grid, loss)
+    return _smallest(grid, loss, basis, np.concatenate(clusters) if some else None)
 
 
 def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:

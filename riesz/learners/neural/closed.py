@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import Base, Design
+from riesz.folds import draw_part
 from riesz.learners.linear import fit_logistic
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.representation import as_columns
@@ -114,53 +115,55 @@ class ClosedForm:
         return whole.map(lambda values: values[0]), whole.map(lambda values: values[1:])
 
 
-def make_closed_form(design: Design, stations: Stations) -> ClosedForm:
-    """Solve on the rows of a design, and choose; the stations are those of its base."""
+def make_closed_form(design: Design, stations: Stations, seed: int = 0) -> ClosedForm:
+    """Solve on the rows of a design, a random part if they are many, and choose; the stations are those of its base."""
     best: list[tuple[float, Solution] | None] = [None] * (1 + design.components)
     for features in _sets(stations, design.base):
-        made = _columns(features, stations, design)
-        basis = _basis(made)
+        made = _columns(features, stations, design, seed)
+        basis = _basis(made, seed)
         m = moments(made, basis)
-        found = [_ridge_by_leaving_out(features, made)]
+        found = [_ridge_by_leaving_out(features, made, seed)]
         for c in range(design.components):
             penalty, loss = choose_riesz_penalty(made, basis, c, m[c], basis.penalties)
             found.append((loss, Solution(features, basis.solve(m[c], penalty), penalty)))
         best = [one if old is None or one[0] < old[0] else old for one, old in zip(found, best, strict=True)]
     mu, *rr = [leader[1] for leader in best if leader is not None]
-    apart = _arm_by_arm(stations, design)
+    apart = _arm_by_arm(stations, design, seed)
     if apart is not None and best[0] is not None and apart[0] < best[0][0]:
         mu = apart[1]
     if design.base.family == "binomial":
-        mu = _again(mu, stations, design, lambda made, one: fit_logistic(made, "loo", _sizes(made)))
+        mu = _again(mu, stations, design, seed, lambda made, one: fit_logistic(made, "loo", _sizes(made), seed))
     return ClosedForm(stations.expansions, mu, tuple(rr))
 
 
-def refit(closed: ClosedForm, design: Design, stations: Stations) -> ClosedForm:
+def refit(closed: ClosedForm, design: Design, stations: Stations, seed: int = 0) -> ClosedForm:
     """The same features and penalties on another design's rows; the stations are those of its base."""
     if design.base.family == "binomial":
-        mu = _again(closed.mu, stations, design, lambda made, one: fit_logistic(made, one.penalty, _sizes(made)))
+        mu = _again(closed.mu, stations, design, seed, lambda made, one: fit_logistic(made, one.penalty, _sizes(made)))
     else:
-        mu = _again(closed.mu, stations, design, _ridge)
+        mu = _again(closed.mu, stations, design, seed, _ridge)
     found: dict[int, tuple[Basis, Array]] = {}
     rr = []
     for component, one in enumerate(closed.rr):
         if id(one.features) not in found:
-            made = _columns(one.features, stations, design)
-            basis = _basis(made)
+            made = _columns(one.features, stations, design, seed)
+            basis = _basis(made, seed)
             found[id(one.features)] = basis, moments(made, basis)
         basis, m = found[id(one.features)]
         rr.append(Solution(one.features, basis.solve(m[component], one.penalty), one.penalty))
     return ClosedForm(closed.expansions, mu, tuple(rr))
 
 
-def _again(one: Solution, stations: Stations, design: Design, solve: Callable[..., tuple[Array, float]]) -> Solution:
+def _again(
+    one: Solution, stations: Stations, design: Design, seed: int, solve: Callable[..., tuple[Array, float]]
+) -> Solution:
     """The same features, solved in another way or on other rows: ``solve(made, one)`` gives coefficients and a penalty."""
     if not one.parts:
-        return Solution(one.features, *solve(_columns(one.features, stations, design), one))
+        return Solution(one.features, *solve(_columns(one.features, stations, design, seed), one))
     assert one.features.arms is not None
     own = _rows_of_arms(design, len(one.parts))
     parts = [
-        Solution(part.features, *solve(_columns(part.features, stations, design.take(rows)), part))
+        Solution(part.features, *solve(_columns(part.features, stations, design.take(rows), seed), part))
         if len(rows)
         else part
         for part, rows in zip(one.parts, own, strict=True)
@@ -169,11 +172,11 @@ def _again(one: Solution, stations: Stations, design: Design, solve: Callable[..
 
 
 def _ridge(made: Design, one: Solution) -> tuple[Array, float]:
-    basis = _basis(made, _sizes(made))
+    basis = _basis(made, 0, _sizes(made))
     return basis.solve(basis.projections[:, 0], one.penalty), one.penalty
 
 
-def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | None:
+def _arm_by_arm(stations: Stations, design: Design, seed: int) -> tuple[float, Solution] | None:
     """A regression for each arm, with the leave-one-out loss of all; None without arms, or when an arm has few rows."""
     arms = arms_of(stations, design.base)
     if arms is None:
@@ -188,16 +191,16 @@ def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | 
             return None
         own = design.take(rows)
         sets = [FeatureSet(mask, np.zeros_like(mask)) for mask in masks]
-        tried = [_ridge_by_leaving_out(features, _columns(features, stations, own)) for features in sets]
+        tried = [_ridge_by_leaving_out(features, _columns(features, stations, own, seed), seed) for features in sets]
         loss, part = min(tried, key=lambda found: found[0])
         parts.append(part)
         total += loss * float(own.weights.sum() / design.weights.sum())
     return total, _joined(parts, arms)
 
 
-def _ridge_by_leaving_out(features: FeatureSet, made: Design) -> tuple[float, Solution]:
+def _ridge_by_leaving_out(features: FeatureSet, made: Design, seed: int) -> tuple[float, Solution]:
     """A ridge regression of the outcome on features, with its leave-one-out loss."""
-    basis = _basis(made, _sizes(made))
+    basis = _basis(made, seed, _sizes(made))
     direction = basis.projections[:, 0]
     penalty, loss = choose_outcome_penalty(made, basis, made.y, direction, basis.penalties)
     return loss, Solution(features, basis.solve(direction, penalty), penalty)
@@ -245,13 +248,13 @@ def _sets(stations: Stations, base: Base) -> Iterator[FeatureSet]:
             yield FeatureSet(main, product, *unit)
 
 
-def _columns(features: FeatureSet, stations: Stations, design: Design) -> Design:
-    """A design whose columns are the features, on an evenly spaced part of the rows if they are many."""
+def _columns(features: FeatureSet, stations: Stations, design: Design, seed: int) -> Design:
+    """A design whose columns are the features, on a random part of the rows if they are many."""
     rows = np.arange(len(design.base.y))[design.rows]
     blocks = stations.raw.shape[2] if features.arms is None else len(features.arms)
     size = features.main.sum() + blocks * features.product.sum()
     most = int(np.clip(_MOST_NUMBERS // max(size, 1), 2000, MOST_ROWS))
-    rows = rows[:: -(-len(rows) // most)]
+    rows = rows[draw_part(len(rows), most, seed)]
     return as_columns(design.base, rows, _features(features, stations, design.base, rows))
 
 
@@ -260,9 +263,9 @@ def _sizes(made: Design) -> Array:
     return units(made.base.z[made.rows], made.weights / made.weights.sum(), constant=1.0)
 
 
-def _basis(made: Design, sizes: Array | None = None) -> Basis:
+def _basis(made: Design, seed: int, sizes: Array | None = None) -> Basis:
     """A basis for columns in units of these sizes, by default of their deviations."""
-    return make_basis(made, made.weights, made.y[None], units=sizes)
+    return make_basis(made, made.weights, made.y[None], units=sizes, seed=seed)
 
 
 def _features(features: FeatureSet, stations: Stations, base: Base, rows: Rows) -> Evaluation:

@@ -145,7 +145,9 @@ class NetworkLearner(Learner):
         """What is minimised."""
 
     @abstractmethod
-    def _fits(self, designs: Sequence[Design], trained: Sequence[Sequence[TrainedNetwork]]) -> list[Fit]:
+    def _fits(
+        self, designs: Sequence[Design], seeds: Sequence[int], trained: Sequence[Sequence[TrainedNetwork]]
+    ) -> list[Fit]:
         """What becomes of the networks of each design."""
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
@@ -183,4 +185,4 @@ class NetworkLearner(Learner):
             )
             for one, member, offset in zip(trained, members, offsets, strict=True)
         ]
-        return self._fits(designs, [nets[k : k + self.networks] for k in range(0, len(nets), self.networks)])
+        return self._fits(designs, seeds, [nets[k : k + self.networks] for k in range(0, len(nets), self.networks)])

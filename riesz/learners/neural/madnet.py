@@ -199,20 +199,21 @@ class MADNet(NetworkLearner):
         beside = "" if self.companion is None else " with splines"
         return f"MADNet{beside}" + (f" ({', '.join(unusual)})" if unusual else "")
 
-    def _fits(self, designs: Sequence[Design], trained: Sequence[Sequence[TrainedNetwork]]) -> list[Fit]:
+    def _fits(
+        self, designs: Sequence[Design], seeds: Sequence[int], trained: Sequence[Sequence[TrainedNetwork]]
+    ) -> list[Fit]:
         bases = {id(design.base): design.base for design in designs if self.companion is not None}
         stations = {key: make_stations(base, make_expansions(base, expand=True)) for key, base in bases.items()}
         made: list[Fit] = []
-        for design, own in zip(designs, trained, strict=True):
-            nets = [net.fit.solved_exactly(design) if self.constraint == "exact" else net.fit for net in own]
+        for design, seed, own in zip(designs, seeds, trained, strict=True):
+            nets = [net.fit.solved_exactly(design, seed) if self.constraint == "exact" else net.fit for net in own]
             ensemble = Ensemble(tuple(nets))
             if self.companion is None:
                 made.append(ensemble)
                 continue
             points = stations[id(design.base)]
-            made.append(
-                blend(ensemble, make_closed_form(design, points), points, design, [net.held_out for net in own])
-            )
+            closed = make_closed_form(design, points, seed)
+            made.append(blend(ensemble, closed, points, design, [net.held_out for net in own], seed))
         return made
 
     def _shape(self, feed: Feed, components: int) -> Shape:

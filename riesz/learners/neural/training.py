@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from riesz.errors import LearnerError
+from riesz.folds import draw_part
 from riesz.learners.base import Watch
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
@@ -211,8 +212,9 @@ class _Run:
         parts = [self.members[progress.number].rows(progress.stage) for progress in shown]
         index = np.zeros((len(shown), self.valid_size), dtype=np.int64)
         filled = np.zeros((len(shown), self.valid_size), dtype=np.float32)
-        for at, (_, rows) in enumerate(parts):
-            rows = rows[:: -(-len(rows) // MOST_VALIDATION_ROWS)]
+        for at, (progress, (_, rows)) in enumerate(zip(shown, parts, strict=True)):
+            seed = (*self.members[progress.number].seeds, progress.stage)
+            rows = rows[draw_part(len(rows), MOST_VALIDATION_ROWS, seed)]
             index[at, : len(rows)], filled[at, : len(rows)] = rows, 1.0
         self.validation = self._gather(index, filled)
         self.mean_weights = self.feed.mean_weights([train for train, _ in parts])

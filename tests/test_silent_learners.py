@@ -1,0 +1,157 @@
+"""What learners did wrong without a word: samples that follow the order of the rows, origins and units, copies of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+from riesz.design import Design
+from riesz.learners import kernel, ridge
+from riesz.learners.linear import fit_linear
+from riesz.learners.neural import closed, embedding, fit, training
+from riesz.learners.neural.expansion import make_expansions
+from riesz.learners.neural.stations import make_stations
+
+QUICK = riesz.MADNet(width=8, head_width=4, stages=(riesz.Stage(1e-2, 5, 5),), networks=2, repeats=1)
+
+
+def design_of(formula: str, data: pd.DataFrame, *estimands: riesz.estimands.Estimand, **options: object) -> Design:
+    return riesz.estimate(formula, data, list(estimands), learner="linear", **options).model.blueprint.design
+
+
+# Rows in pairs: a control, then its treated twin. Every second row is a control.
+
+
+@pytest.fixture(scope="module")
+def pairs() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.normal(size=400), 2)
+    a = np.tile([0.0, 1.0], 400)
+    return pd.DataFrame(
+        {"y": x + a * (2 + x) + 0.3 * rng.normal(size=800), "a": a, "x": x, "pair": np.arange(800) // 2}
+    )
+
+
+def test_closed_forms_see_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closed, "MOST_ROWS", 400)
+    design = design_of("y ~ treat(a) + x", pairs, riesz.ATE())
+    stations = make_stations(design.base, make_expansions(design.base, expand=True))
+    made = closed.make_closed_form(design, stations)
+    mu, rr = made.evaluate(stations, design.base, np.arange(800))
+    np.testing.assert_allclose(design.base.moment.apply(mu).mean(), 2 + pairs["x"].mean(), atol=0.1)
+    treated = pairs["a"] == 1
+    assert rr.observed[0][treated].mean() > 0 > rr.observed[0][~treated].mean()
+
+
+def test_the_exact_constraint_sees_both_arms_of_sorted_pairs(
+    pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "MOST_ROWS", 400)
+    learner = riesz.MADNet(
+        width=8, head_width=4, stages=(riesz.Stage(1e-2, 3, 3),), networks=1, companion=None, constraint="exact"
+    )
+    result = riesz.ate("y ~ treat(a) + x", pairs, learner=learner, folds=1, repeats=1)
+    treated = pairs["a"].to_numpy() == 1
+    rr = result.predictions.rr.observed[0]
+    # the representer is 2 for the treated and -2 for the others; without treated rows the solution was zero or arbitrary
+    assert abs(rr[treated].mean() - 2) < 0.3
+    assert abs(rr[~treated].mean() + 2) < 0.3
+
+
+def test_the_neural_embedding_sees_both_arms_of_sorted_pairs(
+    pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "MOST_ROWS", 400)
+    learner = riesz.NeuralEmbedding(width=16, stages=(riesz.Stage(1e-2, 10, 5),))
+    result = riesz.ate("y ~ treat(a) + x", pairs, learner=learner, folds=1)
+    assert abs(result.params["ATE"] - 2 - pairs["x"].mean()) < 0.3
+
+
+def test_validation_looks_at_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters stay whole, so that validation rows are pairs, too."""
+    monkeypatch.setattr(training, "MOST_VALIDATION_ROWS", 64)
+    shares: list[float] = []
+    look = training._Run._look
+
+    def watched(self: training._Run) -> None:
+        look(self)
+        there = self.validation.weights > 0
+        treated = self.validation.observed_shares[..., 1]
+        shares.extend(float(own[mask].mean()) for own, mask in zip(treated, there, strict=True))
+
+    monkeypatch.setattr(training._Run, "_look", watched)
+    riesz.ate("y ~ treat(a) + x", pairs, learner=QUICK, folds=2, cluster="pair")
+    assert len(shares) >= 4
+    assert all(0.2 < share < 0.8 for share in shares)
+
+
+def waves(n: int = 400, size: int = 1) -> pd.DataFrame:
+    """Units of ``size`` rows; the outcome of every second one is noise, that of the others a line in ten covariates."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n * size, 10))
+    unit = np.arange(n * size) // size
+    a = rng.integers(0, 2, n * size).astype(float)
+    y = np.where(unit % 2 == 0, rng.normal(size=n * size), 4 * x.sum(axis=1) + a)
+    return pd.DataFrame(x, columns=[f"x{j}" for j in range(10)]).assign(y=y, a=a, unit=unit)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_rows_and_clusters_left_out_in_turn_are_a_random_part(clustered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every second one the noise alone chose: the largest penalty there is, though the line is plain."""
+    data = waves(size=2 if clustered else 1)
+    options = {"cluster": "unit"} if clustered else {}
+    design = design_of("y ~ treat(a) + " + " + ".join(f"x{j}" for j in range(10)), data, riesz.ATE(), **options)
+    name = "_MOST_CLUSTERS" if clustered else "_MOST_LEFT_OUT"
+    monkeypatch.setattr(ridge, name, 10**9)
+    whole = fit_linear(design, "loo", "loo", constrained=True).details()
+    monkeypatch.setattr(ridge, name, 200)
+    part = fit_linear(design, "loo", "loo", constrained=True).details()
+    for penalty in ("penalty", "rr_penalty_0"):
+        places = [int(np.flatnonzero(one[penalty] == ridge.GRID)[0]) for one in (whole, part)]
+        assert abs(places[0] - places[1]) <= 2, penalty
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_loss_of_a_part_is_that_of_the_whole(clustered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses of several sets of features are compared, each on rows of its own number."""
+    data = waves(size=2 if clustered else 1)
+    options = {"cluster": "unit"} if clustered else {}
+    design = design_of("y ~ treat(a) + " + " + ".join(f"x{j}" for j in range(10)), data, riesz.ATE(), **options)
+    basis = ridge.make_basis(design, design.weights, design.y[None])
+    name = "_MOST_CLUSTERS" if clustered else "_MOST_LEFT_OUT"
+    losses = []
+    for most in (10**9, 200):
+        monkeypatch.setattr(ridge, name, most)
+        losses.append(
+            ridge.choose_outcome_penalty(design, basis, design.y, basis.projections[:, 0], np.array([0.01]))[1]
+        )
+    assert losses[1] == pytest.approx(losses[0], rel=0.2)
+
+
+def test_the_median_distance_is_that_of_a_random_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=400) * np.tile([0.001, 1.0], 200)
+    data = pd.DataFrame({"y": x + rng.normal(size=400), "a": rng.integers(0, 2, 400), "x": x})
+    design = design_of("y ~ treat(a) + x", data, riesz.ATE())
+    whole = kernel.make_kernel(design, np.ones(400), 1.0, False).scale
+    monkeypatch.setattr(kernel, "_MOST_PAIRED", 200)
+    part = kernel.make_kernel(design, np.ones(400), 1.0, False).scale
+    np.testing.assert_allclose(part, whole, rtol=0.4)
+
+
+def test_parts_of_rows_follow_the_seed(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One seed, one answer; alone or with other tables; another seed leaves other rows out."""
+    monkeypatch.setattr(ridge, "_MOST_LEFT_OUT", 50)
+    monkeypatch.setattr(closed, "MOST_ROWS", 300)
+    for learner in ("linear", QUICK):
+        one, again = (riesz.ate("y ~ treat(a) * x", pairs, learner=learner, seed=3) for _ in range(2))
+        both = riesz.estimate_many("y ~ treat(a) * x", [pairs, pairs], riesz.ATE(), learner=learner, seeds=[4, 3])
+        np.testing.assert_array_equal(one.influence, again.influence)
+        np.testing.assert_array_equal(one.influence, both[1].influence)
+    data = waves().assign(fold=np.arange(400) % 3)
+    formula = "y ~ treat(a) + " + " + ".join(f"x{j}" for j in range(10))
+    monkeypatch.setattr(ridge, "_MOST_LEFT_OUT", 20)
+    found = {tuple(riesz.ate(formula, data, folds="fold", seed=seed).details()["penalty"]) for seed in range(6)}
+    assert len(found) > 1
