@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from riesz.caller import warn
@@ -27,6 +25,7 @@ from riesz.frame import ClusterLabels
 from riesz.learners import Fit, Learner
 from riesz.moment import Array
 from riesz.predictions import Predictions, cap, join, scales, times
+from riesz.threads import Stopped, go_on, in_threads, one_openmp_thread, one_thread
 
 PATIENCE = 1.5  # seconds without a progress bar
 
@@ -148,10 +147,6 @@ def check_splits(splits: Sequence[Split], arms: Labels | None, levels: Sequence[
             )
 
 
-class Stopped(Exception):
-    """Raised in a thread whose work is not wanted any more."""
-
-
 class Bar:
     """A progress bar as learners see it: fits done and, for networks, epoch and losses. It also ends threads that should stop."""
 
@@ -201,51 +196,25 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     hidden, stop = None if progress is None else not progress, Event()
     with (
         tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
-        _threads(learner, "blas"),
-        _torch_threads(learner),
+        one_thread() if learner.one_thread else nullcontext(),
     ):
 
         def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
             chosen = [jobs[index] for index in batch]
             designs = [design.take(split.train) for design, split in chosen]
-            with _threads(learner, "openmp"):  # a limit of this thread alone
+            with one_openmp_thread() if learner.one_thread else nullcontext():
                 fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar, stop))
-                return [(fit, fit.predict(job[0].take(job[1].test))) for fit, job in zip(fits, chosen, strict=True)]
+                return [(fit, _predict(fit, *job)) for fit, job in zip(fits, chosen, strict=True)]
 
         batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
-        if len(batches) == 1:
-            done = work(batches[0])
-        else:
-            with ThreadPoolExecutor(len(batches)) as pool:
-                futures = [pool.submit(work, batch) for batch in batches]
-                try:
-                    done = [result for future in futures for result in future.result()]
-                except BaseException:  # an interrupt, too: the other threads need not go on
-                    stop.set()
-                    raise
-    found = iter(done)
+        done = [work(batches[0])] if len(batches) == 1 else in_threads(work, batches, stop)
+    found = iter([pair for batch in done for pair in batch])
     return [_gather(problem, found) for problem in problems]
 
 
-def _threads(learner: Learner, kind: str) -> AbstractContextManager[object]:
-    """As many threads as the learner likes, until the block ends."""
-    return threadpool_limits(1, user_api=kind) if learner.one_thread else nullcontext()
-
-
-@contextmanager
-def _torch_threads(learner: Learner) -> Iterator[None]:
-    """The same for torch, whose own matrix products the limits above do not reach once somebody has set its threads."""
-    if not learner.one_thread:
-        yield
-        return
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _predict(fit: Fit, design: Design, split: Split) -> Predictions:
+    go_on()
+    return fit.predict(design.take(split.test))
 
 
 def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:

@@ -27,6 +27,7 @@ from riesz.design import BLOCK, Design
 from riesz.folds import draw_part
 from riesz.learners.standardise import directions, standardise
 from riesz.moment import Array, Evaluation, Rows
+from riesz.threads import go_on
 
 Part = npt.NDArray[np.intp]
 Own = slice | Part
@@ -243,6 +244,7 @@ def _choose_by_groups(
         small = _SMALL * size <= basis.rank
         most = max(BLOCK // (len(grid) * size * basis.rank), 1) if small else 1
         for first in range(0, len(alike), most):
+            go_on()
             own = alike[first : first + most].ravel()
             rows: npt.NDArray[np.intp] = own if isinstance(design.rows, slice) else design.rows[own]
             z, share = design.base.z[rows], basis.shares[own]

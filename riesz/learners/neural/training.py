@@ -24,6 +24,7 @@ from riesz.learners.neural.network import Shape, Stack, initial
 from riesz.learners.neural.objectives.base import Objective, Seen, pull_back, see
 from riesz.learners.neural.scaling import Scale
 from riesz.learners.neural.schedule import USUAL_MOMENTUM, Schedule
+from riesz.threads import go_on
 
 MOST_VALIDATION_ROWS = 20_000
 GATHERED = 2_000_000  # inputs gathered at once, at most
@@ -232,6 +233,7 @@ class _Run:
         epochs = self._tensor([progress.epoch for progress in self.active] * (2 if self.ghost else 1))
         total = torch.zeros_like(epochs)
         for batch in self._batches():
+            go_on()
             seen = self._see(batch)
             terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
             self.stack.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
