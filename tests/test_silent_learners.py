@@ -155,3 +155,62 @@ def test_parts_of_rows_follow_the_seed(pairs: pd.DataFrame, monkeypatch: pytest.
     monkeypatch.setattr(ridge, "_MOST_LEFT_OUT", 20)
     found = {tuple(riesz.ate(formula, data, folds="fold", seed=seed).details()["penalty"]) for seed in range(6)}
     assert len(found) > 1
+
+
+# The treatment's zero and unit are the user's business.
+
+
+def dose(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    x1, x2 = rng.normal(size=(2, n))
+    d = 0.5 * x1 + (1 + 0.3 * np.tanh(x2)) * rng.normal(size=n)
+    y = d + 0.3 * d**2 + d * x1 + np.sin(x2) + rng.normal(size=n)
+    return pd.DataFrame({"y": y, "d": d, "x1": x1, "x2": x2})
+
+
+def tangents_of(term: str, data: pd.DataFrame) -> np.ndarray:
+    """Of the last column that a term adds."""
+    point = design_of(f"y ~ treat(d) + x1 + {term}", data, riesz.ADE(), folds=1).base.moment.points[0]
+    assert point.tangents is not None
+    return point.tangents[:, -1]
+
+
+@pytest.mark.parametrize("origin", [0.0, 1e2, 1e4, 1e6])
+def test_tangents_are_derivatives_wherever_zero_is(origin: float) -> None:
+    data = dose()
+    near = data["d"].to_numpy() - data["d"].min() + 1.0
+    data["d"] = near + origin
+    d, x1 = data["d"].to_numpy(), data["x1"].to_numpy()
+    # to a share of what the term adds beyond a line in d, which is what an effect is made of
+    np.testing.assert_allclose(tangents_of("treat(d):x1", data), x1, atol=1e-7)
+    np.testing.assert_allclose(tangents_of("I(treat(d)**2)", data), 2 * d, atol=1e-3, rtol=0)
+    np.testing.assert_allclose(tangents_of("I(treat(d)**2):x1", data), 2 * d * x1, atol=3e-3, rtol=0)
+    np.testing.assert_allclose(tangents_of("log(treat(d))", data), 1 / d, rtol=1e-8)
+    np.testing.assert_allclose(tangents_of("np.sqrt(treat(d))", data), 0.5 / np.sqrt(d), rtol=1e-8)
+    np.testing.assert_allclose(
+        tangents_of(f"np.sin(treat(d) - {origin!r})", data), np.cos(d - origin), atol=1e-7, rtol=0
+    )
+    np.testing.assert_allclose(
+        tangents_of(f"np.maximum(treat(d), {origin + 3!r})", data), (near >= 3).astype(float), atol=1e-7
+    )
+
+
+def test_tangents_of_splines_do_not_move_with_zero() -> None:
+    data = dose()
+    found = []
+    for origin in (0.0, 1e4, 1e6):
+        moved = data.assign(d=data["d"] + origin)
+        point = design_of("y ~ bs(treat(d), df=6) + x1", moved, riesz.ADE(), folds=1).base.moment.points[0]
+        assert point.tangents is not None
+        found.append(point.tangents)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+    np.testing.assert_allclose(found[2], found[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_what_is_identified_does_not_depend_on_units(unit: float) -> None:
+    """The columns of cr() sum to one on every row and everywhere else; a copy of the treatment does not follow it."""
+    data = dose().assign(d=lambda frame: unit * frame["d"], copy=lambda frame: 3 * frame["d"])
+    riesz.ade("y ~ cr(treat(d), df=4) + x1", data)
+    with pytest.raises(riesz.LearnerError, match="not identified"):
+        riesz.ade("y ~ treat(d) + copy + x1", data)

@@ -116,12 +116,13 @@ def unidentified(design: Design) -> tuple[int, list[str]] | None:
     if not null.shape[1]:
         return None
     for c in range(design.components):
-        size, reading = 0.0, np.zeros(len(standard.spread))
+        size, reading, typical = 0.0, np.zeros(len(standard.spread)), np.zeros(len(standard.spread))
         for _, rows in design.blocks():
             m = design.base.moment.rows(design.base.z[rows], rows, c) @ standard.matrix
             size += float(np.abs(m @ null).sum()) / len(design)
             reading += m.sum(axis=0) / len(design)
-        if size > 1e-6:
+            typical += np.abs(m).sum(axis=0) / len(design)
+        if size > 1e-6 * typical.max():  # a derivative is large where the treatment's unit is
             weight = np.abs(null @ (null.T @ reading))
             order = np.argsort(-weight)
             return c, [design.base.names[j] for j in order if weight[j] > 0.1 * weight.max()][:4]
