@@ -214,3 +214,57 @@ def test_what_is_identified_does_not_depend_on_units(unit: float) -> None:
     riesz.ade("y ~ cr(treat(d), df=4) + x1", data)
     with pytest.raises(riesz.LearnerError, match="not identified"):
         riesz.ade("y ~ treat(d) + copy + x1", data)
+
+
+def moved(verb: str, formula: str, origin: float, unit: float) -> tuple[float, float]:
+    """Estimate and standard error in the old units, with the treatment in new ones."""
+    data = dose().assign(d=lambda frame: unit * frame["d"] + origin)
+    options: dict[str, object] = {"ade": {}, "ipe": {"policy": "x2 > 0"}, "shift": {"delta": 0.3 * unit}}[verb]
+    result = getattr(riesz, verb)(formula, data, learner="linear", **options)
+    back = 1.0 if verb == "shift" else unit
+    return float(result.params.iloc[0]) * back, float(result.bse.iloc[0]) * back
+
+
+@pytest.mark.parametrize("verb", ["ade", "ipe", "shift"])
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ treat(d) * (x1 + x2)",
+        "y ~ treat(d) * x1 + I(treat(d)**2) + x2",
+        "y ~ (treat(d) + I(treat(d)**2)) * x1 + x2",
+        "y ~ cr(treat(d), df=5) * x1",
+    ],
+)
+def test_estimates_do_not_depend_on_the_treatments_zero_or_unit(verb: str, formula: str) -> None:
+    estimate, error = moved(verb, formula, 0.0, 1.0)
+    for origin, unit in (
+        (1.0, 1.0),
+        (1e2, 1.0),
+        (1e4, 1.0),
+        (1e6, 1.0),
+        (-1e6, 1.0),
+        (0.0, 1e-6),
+        (0.0, 1e6),
+        (1e6, 1e3),
+    ):
+        found = moved(verb, formula, origin, unit)
+        assert abs(found[0] - estimate) < 1e-3 * error, (origin, unit)
+        assert abs(found[1] - error) < 1e-3 * error, (origin, unit)
+
+
+def test_a_power_that_rounding_hides_is_refused() -> None:
+    """A cube at a million has a hundred in its last digit, and adds about one to the square."""
+    data = dose().assign(d=lambda frame: frame["d"] + 1e6)
+    with pytest.raises(riesz.LearnerError, match=r"so far from zero that rounding hides .* center\(x\)"):
+        riesz.ade("y ~ treat(d) + I(treat(d)**2) + I(treat(d)**3) + x1", data)
+
+
+def test_a_product_that_repeats_its_parts_does_no_harm() -> None:
+    """x1:one is x1 again, and treat(d):one the treatment: nothing is lost without a penalty."""
+    data = dose().assign(one=1.0)
+    twice, once = (
+        riesz.ade(f"y ~ treat(d) * x1{more}", data, learner=riesz.Linear(0, 0))
+        for more in (" + treat(d):one + treat(d):x1:one", "")
+    )
+    np.testing.assert_allclose(twice.params, once.params, rtol=1e-9)
+    np.testing.assert_allclose(twice.bse, once.bse, rtol=1e-9)

@@ -58,7 +58,8 @@ class Linear(Learner):
     ----------
     penalty : float or "loo"
         Ridge penalty of mu, per row and on standardised columns (the intercept is free); ``"loo"`` picks the one with the
-        smallest leave-one-out error, leave-one-cluster-out when there are clusters. 0 is least squares.
+        smallest leave-one-out error, leave-one-cluster-out when there are clusters. 0 is least squares. A product with a
+        continuous treatment, or a power of it, counts by what it adds to its parts: the treatment's zero does not matter.
     rr_penalty : float or "loo"
         The same for the Riesz representer, with the leave-one-out Riesz loss.
     rr : {"constrained", "riesz"}
@@ -211,7 +212,8 @@ def need_identification(design: Design, rows: int) -> None:
         raise LearnerError(
             f"The estimand is not identified: a combination of the columns {listing(lost[1])} is zero on every row, but not at "
             "the counterfactual rows that the estimand reads. Either a covariate repeats the treatment (leave it out), or "
-            "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows)."
+            "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows), or a "
+            "variable is so far from zero that rounding hides what its power adds (centre it: write center(x) for x)."
         )
 
 

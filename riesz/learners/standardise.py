@@ -5,11 +5,16 @@ In: a design and the shares of its rows. Out: what :mod:`riesz.learners.ridge` b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy import sparse
 
 from riesz.design import Design
+from riesz.learners.nesting import parts
 from riesz.moment import Array
 
 _DOUBTFUL = 1e-9  # directions with a smaller share of the largest eigenvalue are looked at twice
@@ -18,7 +23,7 @@ _NULL = 1e-18  # and are collinear when their mean square, of standardised colum
 
 @dataclass(frozen=True)
 class Standard:
-    """Standardised columns: (z - centre) / spread, the intercept left alone.
+    """Standardised columns: (z - centre) / spread, the intercept left alone, products and powers freed of their parts.
 
     Attributes
     ----------
@@ -27,16 +32,24 @@ class Standard:
     penalised : ndarray, shape (p,)
         1, and 0 for the intercept.
     intercept : int or None
+    turn : sparse array, shape (p, p), or None
+        What is multiplied from the right then: a product a:x (or a power) becomes its residual in a regression on its parts a and
+        x, with standard deviation one. Where a and x have their zeros does not matter to that.
+    repeated : ndarray of bool, shape (p,), or None
+        Products and powers that are no more than their parts, up to rounding.
     """
 
     centre: Array
     spread: Array
     penalised: Array
     intercept: int | None
+    turn: Any = None
+    repeated: npt.NDArray[np.bool_] | None = None
 
     def apply(self, z: Array) -> Array:
         """Standardise rows; more precise than ``z @ matrix`` when means are large."""
-        return (z - self.centre) / self.spread
+        made = (z - self.centre) / self.spread
+        return made if self.turn is None else np.asarray(made @ self.turn)
 
     @property
     def matrix(self) -> Array:
@@ -44,11 +57,11 @@ class Standard:
         made = np.diag(1.0 / self.spread)
         if self.intercept is not None:
             made[self.intercept] -= self.centre / self.spread
-        return made
+        return made if self.turn is None else np.asarray(made @ self.turn)
 
 
 def standardise(design: Design, shares: Array) -> Standard:
-    """Weighted means and standard deviations of the columns."""
+    """Weighted means and standard deviations of the columns, and what products add to their parts."""
     names, z = design.base.names, design.base.z
     intercept = names.index("Intercept") if "Intercept" in names else None
     start = z[0]  # sums of squares around a row of the data lose nothing to large means
@@ -66,7 +79,60 @@ def standardise(design: Design, shares: Array) -> Standard:
         centre, spread = mean, np.sqrt(variance)
         centre[intercept], spread[intercept], penalised[intercept] = 0.0, 1.0, 0.0
     constant = spread <= 1e-9 * np.abs(mean)  # rounding leaves a constant a spread of its own
-    return Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
+    found = Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
+    inside = _parts_of_products(design)
+    return found if intercept is None or not any(inside) else _freed(found, design, shares, inside)
+
+
+def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
+    """For each product with a continuous treatment, and each power of it, the columns that are part of it."""
+    base = design.base
+    if base.strata is not None:
+        return ()
+    covariates = set(base.covariates.tolist())
+    return tuple(() if place in covariates else own for place, own in enumerate(parts(base.names)))
+
+
+def _freed(standard: Standard, design: Design, shares: Array, inside: tuple[tuple[int, ...], ...]) -> Standard:
+    """The same with products and powers freed of their parts.
+
+    More than once: when zero is far off, a cube is hardly more than its square, and the square hardly more than a line.
+    """
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for place, own in enumerate(inside):
+        if own:
+            alike.setdefault(own, []).append(place)
+    made = np.array([bool(own) for own in inside])
+    turn = sparse.eye_array(len(inside), format="csc")
+    size = 1.0 + np.abs(standard.centre) / standard.spread  # of the numbers that rounding is a share of
+    for _ in range(1 + _depth(inside)):
+        gram = _gram(design, replace(standard, turn=turn), shares)
+        step = sparse.lil_array(sparse.eye_array(len(inside)))
+        for own, places in alike.items():
+            step[np.ix_(own, places)] = -np.linalg.lstsq(
+                gram[np.ix_(own, own)], gram[np.ix_(own, places)], rcond=1e-12
+            )[0]
+        turn = (turn @ step).tocsc()
+        left = np.sqrt(np.clip((step.T @ gram @ step).diagonal(), 0.0, None))
+        adds = made & (left > 100 * np.finfo(float).eps * (abs(turn).T @ size))  # others repeat their parts
+        turn = (turn @ sparse.diags_array(1.0 / np.where(adds, left, 1.0))).tocsc()
+    return replace(standard, turn=turn, repeated=made & ~adds)
+
+
+def _depth(inside: Sequence[Sequence[int]]) -> int:
+    """How often parts have parts themselves."""
+    depth = [0] * len(inside)
+    for place in sorted(range(len(inside)), key=lambda place: len(inside[place])):
+        depth[place] = max((1 + depth[part] for part in inside[place]), default=0)
+    return max(depth)
+
+
+def _gram(design: Design, standard: Standard, shares: Array) -> Array:
+    gram = np.zeros((len(standard.spread), len(standard.spread)))
+    for own, rows in design.blocks():
+        columns = standard.apply(design.base.z[rows])
+        gram += (columns * shares[own, None]).T @ columns
+    return gram
 
 
 def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array, Array]:
@@ -88,15 +154,17 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
         values, vectors = np.linalg.eigh(gram)
         return values, at @ vectors
 
-    values, found = look(np.eye(len(standard.spread)))
+    every = np.eye(len(standard.spread))
+    gone = every[:, :0] if standard.repeated is None else every[:, standard.repeated]
+    values, found = look(every if standard.repeated is None else every[:, ~standard.repeated])
     sure = values > _DOUBTFUL * values[-1]
     inner = found[:, sure] / np.sqrt(values[sure])
     if sure.all():
-        return inner, found[:, ~sure]
+        return inner, np.hstack([found[:, ~sure], gone])
     values, doubtful = look(found[:, ~sure])
     rounding = 10 * np.finfo(float).eps * float(np.max(np.abs(standard.centre) / standard.spread, initial=0.0))
     real = values > max(_NULL, rounding**2)
-    return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), doubtful[:, ~real]
+    return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), np.hstack([doubtful[:, ~real], gone])
 
 
 def unidentified(design: Design) -> tuple[int, list[str]] | None:
