@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Event
 from typing import Any
 
@@ -18,7 +19,8 @@ import numpy.typing as npt
 from tqdm.auto import tqdm
 
 from riesz.caller import warn
-from riesz.design import Design
+from riesz.copies import find_copies, merge, summed
+from riesz.design import Base, Design
 from riesz.errors import DataError
 from riesz.folds import Labels
 from riesz.frame import ClusterLabels
@@ -45,7 +47,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be cross-fitted.
+    """What is to be cross-fitted; rows that are copies of one another are learned from as one.
 
     Attributes
     ----------
@@ -60,6 +62,27 @@ class Problem:
     design: Design
     splits: Sequence[Sequence[Split]]
     seed: int
+
+    @cached_property
+    def copies(self) -> Labels | None:
+        """Numbers of the distinct rows, when there are copies."""
+        return find_copies(self.design.base)
+
+    @cached_property
+    def _distinct(self) -> Base:
+        assert self.copies is not None
+        return merge(self.design.base, self.copies)
+
+    def training(self, split: Split) -> Design:
+        """What the learner is fitted on."""
+        if self.copies is None:
+            return self.design.take(split.train)
+        own, base = self.copies[split.train], self._distinct
+        weights = summed(self.design.base.weights[split.train], own, len(base.y))
+        rows = np.unique(own)
+        if not np.array_equal(weights[rows], base.weights[rows]):  # folds of the user's own that part copies
+            base = replace(base, weights=weights)
+        return Design(base, rows)
 
     def seeds(self) -> list[int]:
         """The seeds of all splits, repeat by repeat."""
@@ -189,10 +212,12 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     list of CrossFit
         One a problem.
     """
-    jobs = [(problem.design, split) for problem in problems for repeat in problem.splits for split in repeat]
+    jobs = [(problem, split) for problem in problems for repeat in problem.splits for split in repeat]
     seeds = [seed for problem in problems for seed in problem.seeds()]
     for problem in problems:
-        learner.check(problem.design, min(len(split.train) for repeat in problem.splits for split in repeat))
+        learner.check(
+            problem.design, min(len(problem.training(split)) for repeat in problem.splits for split in repeat)
+        )
     hidden, stop = None if progress is None else not progress, Event()
     with (
         tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
@@ -201,7 +226,7 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
 
         def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
             chosen = [jobs[index] for index in batch]
-            designs = [design.take(split.train) for design, split in chosen]
+            designs = [problem.training(split) for problem, split in chosen]
             with one_openmp_thread() if learner.one_thread else nullcontext():
                 fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar, stop))
                 return [(fit, _predict(fit, *job)) for fit, job in zip(fits, chosen, strict=True)]
@@ -212,9 +237,9 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     return [_gather(problem, found) for problem in problems]
 
 
-def _predict(fit: Fit, design: Design, split: Split) -> Predictions:
+def _predict(fit: Fit, problem: Problem, split: Split) -> Predictions:
     go_on()
-    return fit.predict(design.take(split.test))
+    return fit.predict(problem.design.take(split.test))
 
 
 def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:

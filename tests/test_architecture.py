@@ -20,7 +20,7 @@ LEVELS = [
     {"harmless", "moment"},
     {"columns"},
     {"design"},
-    {"assembly", "folds", "predictions"},
+    {"assembly", "copies", "folds", "predictions"},
     {"extension", "learners"},
     {"crossfitting", "default_settings"},
     {"estimators", "trimming"},

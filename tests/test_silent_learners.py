@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import riesz
+from riesz.copies import find_copies
 from riesz.design import Design
 from riesz.learners import kernel, ridge
 from riesz.learners.linear import fit_linear
@@ -104,6 +105,7 @@ def test_rows_and_clusters_left_out_in_turn_are_a_random_part(clustered: bool, m
     options = {"cluster": "unit"} if clustered else {}
     design = design_of("y ~ treat(a) + " + " + ".join(f"x{j}" for j in range(10)), data, riesz.ATE(), **options)
     name = "_MOST_CLUSTERS" if clustered else "_MOST_LEFT_OUT"
+    monkeypatch.setattr(ridge, "_WORK", 0.0)
     monkeypatch.setattr(ridge, name, 10**9)
     whole = fit_linear(design, "loo", "loo", constrained=True).details()
     monkeypatch.setattr(ridge, name, 200)
@@ -121,6 +123,7 @@ def test_the_loss_of_a_part_is_that_of_the_whole(clustered: bool, monkeypatch: p
     design = design_of("y ~ treat(a) + " + " + ".join(f"x{j}" for j in range(10)), data, riesz.ATE(), **options)
     basis = ridge.make_basis(design, design.weights, design.y[None])
     name = "_MOST_CLUSTERS" if clustered else "_MOST_LEFT_OUT"
+    monkeypatch.setattr(ridge, "_WORK", 0.0)
     losses = []
     for most in (10**9, 200):
         monkeypatch.setattr(ridge, name, most)
@@ -268,3 +271,93 @@ def test_a_product_that_repeats_its_parts_does_no_harm() -> None:
     )
     np.testing.assert_allclose(twice.params, once.params, rtol=1e-9)
     np.testing.assert_allclose(twice.bse, once.bse, rtol=1e-9)
+
+
+# A row with a frequency and its copies are the same data.
+
+
+def copied(name: str, seed: int, discrete: bool = False) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Data with frequencies, and the same with rows repeated; both with fold labels, the latter with the row's number."""
+    rng = np.random.default_rng(seed)
+    short = (
+        riesz.datasets.get(name)
+        .draw(300, seed=seed)
+        .data.assign(k=rng.integers(1, 5, 300), fold=rng.integers(0, 5, 300))
+    )
+    if discrete:
+        short["y"] = (short["y"] > short["y"].median()).astype(float)
+    long = np.repeat(np.arange(300), short["k"])
+    return short, short.iloc[long].reset_index(drop=True).assign(row=long)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+@pytest.mark.parametrize(("name", "verb"), [("binary", "ate"), ("continuous", "ade")])
+def test_frequencies_are_copies_in_clusters(name: str, verb: str, discrete: bool) -> None:
+    short, long = copied(name, 1, discrete)
+    formula = "y ~ treat(a) * x1 + x2 + x3"
+    ask = getattr(riesz, verb)
+    one = ask(formula, short, freq_weights="k", folds="fold")
+    two = ask(formula, long, folds="fold", cluster="row")
+    np.testing.assert_allclose(two.params, one.params, rtol=1e-10)
+    np.testing.assert_allclose(two.details(), one.details(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("learner", ["linear", "kernel_embedding", "propensity"])
+def test_frequencies_are_copies(learner: str) -> None:
+    """Without clusters and labels, too: copies are kept in one fold, and that of the row they repeat."""
+    short, long = copied("binary", 2)
+    one = riesz.ate("y ~ treat(a) + x1 + x2 + x3", short, freq_weights="k", learner=learner)
+    two = riesz.ate("y ~ treat(a) + x1 + x2 + x3", long, learner=learner)
+    np.testing.assert_allclose(two.params, one.params, rtol=1e-8)
+    np.testing.assert_allclose(two.bse, one.bse, rtol=1e-8)
+    np.testing.assert_array_equal(one._crossfit.folds[0][long["row"]], two._crossfit.folds[0])
+
+
+@pytest.mark.parametrize(("name", "verb"), [("binary", "ate"), ("continuous", "ade")])
+def test_networks_learn_from_copies_as_from_frequencies(name: str, verb: str) -> None:
+    """Copies in validation rows kept networks training long after they had begun to learn the noise."""
+    short, long = copied(name, 3)
+    ask, formula = getattr(riesz, verb), "y ~ treat(a) + x1 + x2 + x3"
+    one = ask(formula, short, freq_weights="k", folds="fold", learner=QUICK)
+    other = ask(formula, short, freq_weights="k", folds="fold", learner=QUICK, seed=1)
+    reseeded = abs(other.params.iloc[0] - one.params.iloc[0])
+    for options in ({}, {"cluster": "row"}):
+        two = ask(formula, long, folds="fold", learner=QUICK, **options)
+        assert abs(two.params.iloc[0] - one.params.iloc[0]) < max(reseeded, 0.02 * one.bse.iloc[0])
+
+
+def test_folds_of_ones_own_may_part_copies() -> None:
+    """Then a training set has the weight of the copies that are in it."""
+    _, long = copied("binary", 4)
+    long = long.assign(fold=np.arange(len(long)) % 3)
+    result = riesz.ate("y ~ treat(a) + x1", long, folds="fold", learner=riesz.Linear(0, 0))
+    mu = np.empty(len(long))
+    for fold in range(3):
+        train, test = long[long["fold"] != fold], long["fold"] == fold
+        z = np.column_stack([np.ones(len(train)), train[["a", "x1"]]])
+        theta = np.linalg.lstsq(z, train["y"], rcond=None)[0]
+        mu[test] = np.column_stack([np.ones(test.sum()), long.loc[test, ["a", "x1"]]]) @ theta
+    np.testing.assert_allclose(result.predictions.mu.observed, mu, rtol=1e-9)
+
+
+def test_people_who_look_alike_are_not_copies(binary_frame: pd.DataFrame) -> None:
+    """A 0/1 outcome and two factors: hundreds of rows look alike, and each is someone; so with heaps in an outcome."""
+    data = binary_frame.assign(x1=binary_frame["x1"] > 0)
+    for y in (binary_frame["y"] > 1, binary_frame["y"].round(), binary_frame["y"].clip(lower=1).round(1)):
+        design = design_of("y ~ treat(a) + x1 + g", data.assign(y=y.astype(float)), riesz.ATE())
+        assert find_copies(design.base) is None
+
+
+def test_two_copies_among_many_rows_are_found() -> None:
+    data = dose()
+    base = design_of("y ~ treat(d) + x1", pd.concat([data, data.iloc[[7]]]), riesz.ADE()).base
+    found = find_copies(base)
+    assert found is not None
+    assert found[-1] == found[7] == 7
+    assert find_copies(design_of("y ~ treat(d) + x1", data, riesz.ADE()).base) is None
+
+
+def test_more_folds_than_distinct_rows_are_refused() -> None:
+    data = pd.concat([dose(30)] * 4)
+    with pytest.raises(riesz.DataError, match="folds=40, but only 30 rows are distinct"):
+        riesz.ade("y ~ treat(d) + x1", data, folds=40)

@@ -33,7 +33,8 @@ Part = npt.NDArray[np.intp]
 Own = slice | Part
 
 _MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
-_MOST_CLUSTERS = 200  # the same for clusters, which cost more
+_MOST_CLUSTERS = 200  # the same for clusters, which cost more, ...
+_WORK = 2e8  # ... unless leaving more of them out takes no more multiplications than these
 _SMALL = 4  # a cluster is small when there are this many directions for each of its rows
 _ALONE = 1e-8  # a row or cluster with less room than this is the only one that shows a direction
 GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e2, 17)])  # penalties tried, per row and for standardised columns
@@ -229,20 +230,21 @@ def _choose_by_groups(
 ) -> tuple[float, float]:
     """Leave one cluster out: {diag(1 + lambda d) - C_g} theta = b - b_g for each cluster g and penalty.
 
-    With more than two hundred clusters a random part of them is left out in turn. Small ones are a small-rank correction, made
-    for all of one size at once.
+    With many clusters a random part of them is left out in turn: at least two hundred, more if they are small. Small ones are a
+    small-rank correction. Those of one size are left out together.
     """
     assert design.groups is not None
     order = np.argsort(design.groups, kind="stable")
     clusters = np.split(order, np.flatnonzero(np.diff(design.groups[order])) + 1)
-    some = len(clusters) > _MOST_CLUSTERS
-    clusters = [clusters[at] for at in draw_part(len(clusters), _MOST_CLUSTERS, basis.seed)]
+    limit = _cluster_limit(len(design) / len(clusters), basis.rank, len(grid))
+    some = len(clusters) > limit
+    clusters = [clusters[at] for at in draw_part(len(clusters), limit, basis.seed)]
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
     for size in sorted({len(members) for members in clusters}):
         alike = np.stack([members for members in clusters if len(members) == size])
         small = _SMALL * size <= basis.rank
-        most = max(BLOCK // (len(grid) * size * basis.rank), 1) if small else 1
+        most = max(BLOCK // (len(grid) * (size if small else basis.rank) * basis.rank), 1)
         for first in range(0, len(alike), most):
             go_on()
             own = alike[first : first + most].ravel()
@@ -256,6 +258,12 @@ def _choose_by_groups(
                 y, m = None, _moment_rows(design, basis, own, rows, z, component) @ basis.transform
             loss += (_without_small if small else _without_large)(q, m, y, share, size, b, shrink)
     return _smallest(grid, loss, basis, np.concatenate(clusters) if some else None)
+
+
+def _cluster_limit(size: float, rank: int, penalties: int) -> int:
+    """How many clusters of a size are left out in turn: two hundred, or as many as the work allows."""
+    each = 30 * size**3 + size**2 * rank if _SMALL * size <= rank else rank**3 + size * rank**2
+    return max(_MOST_CLUSTERS, int(_WORK / (penalties * each)))
 
 
 def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
@@ -287,21 +295,25 @@ def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int,
 
 
 def _without_large(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
-    """The same for one cluster with about as many rows as there are directions, or more: solve as it stands."""
-    left = np.repeat(-(q.T @ (share[:, None] * q))[None], shrink.shape[1], axis=0)
-    np.einsum("lkk->lk", left)[...] += 1.0 / shrink.T
-    theta = _solve(left, b - share @ m)
-    fitted = q @ theta.T
-    return np.asarray(share @ (fitted**2 - 2 * (m @ theta.T) if y is None else (y[:, None] - fitted) ** 2))
+    """The same for clusters with about as many rows as there are directions, or more: solve as it stands."""
+    share = share.reshape(-1, size)
+    q, m = q.reshape(*share.shape, -1), m.reshape(*share.shape, -1)
+    left = np.repeat(-(q.swapaxes(1, 2) @ (share[..., None] * q))[:, None], shrink.shape[1], axis=1)
+    np.einsum("glkk->glk", left)[...] += 1.0 / shrink.T
+    theta = _solve(left, (b - (share[:, None] @ m)[:, 0])[:, None]).swapaxes(1, 2)  # (clusters, k, L)
+    fitted = q @ theta
+    loss = fitted**2 - 2 * (m @ theta) if y is None else (y.reshape(share.shape)[..., None] - fitted) ** 2
+    return np.asarray((share[:, None] @ loss).sum(axis=(0, 1)))
 
 
 def _solve(left: Array, right: Array) -> Array:
     """Solve for every penalty; one that leaves a direction only this cluster shows has no solution, and NaN rules it out."""
+    right = np.broadcast_to(right, left.shape[:-1])
     try:
-        return np.asarray(np.linalg.solve(left, np.broadcast_to(right, left.shape[:-1])[..., None])[..., 0])
+        return np.asarray(np.linalg.solve(left, right[..., None])[..., 0])
     except np.linalg.LinAlgError:
-        found = np.full(left.shape[:-1], np.nan)
-        for at, matrix in enumerate(left):
+        found = np.full(right.shape, np.nan)
+        for at in np.ndindex(right.shape[:-1]):
             with contextlib.suppress(np.linalg.LinAlgError):
-                found[at] = np.linalg.solve(matrix, right)
+                found[at] = np.linalg.solve(left[at], right[at])
         return found
