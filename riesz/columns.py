@@ -39,7 +39,8 @@ class Columns:
     def __init__(self, rhs: Any, data: pd.DataFrame, context: Mapping[str, Any]) -> None:
         self._context = context
         self._data = self._fitted = data
-        read = sorted(set().union(*(term_columns(term, list(data.columns)) for term in rhs)))
+        known = list(data.columns)  # once: there may be thousands of terms
+        read = sorted(set().union(*(term_columns(term, known) for term in rhs)))
         try:
             with np.errstate(all="ignore"):  # what is not finite is told below
                 fitted = rhs.get_model_matrix(data[read], context=context, na_action="ignore", output="numpy")
@@ -50,7 +51,7 @@ class Columns:
         self._spec = fitted.model_spec
         self.names = _plain_levels(tuple(self._spec.column_names))
         self.matrix: Array = np.ascontiguousarray(fitted, dtype=float)
-        self._reads = {term: term_columns(term, list(data.columns)) for term in self._spec.terms}
+        self._reads = {term: term_columns(term, known) for term in self._spec.terms}
         self.used = frozenset().union(*self._reads.values())
         own = {index: term for term in self._spec.terms for index in self._spec.term_indices[term]}
         self.reads = tuple(frozenset(self._reads[own[index]]) for index in range(len(self.names)))

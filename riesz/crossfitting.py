@@ -25,6 +25,7 @@ from riesz.errors import DataError
 from riesz.folds import Labels
 from riesz.frame import ClusterLabels
 from riesz.learners import Fit, Learner
+from riesz.learners.cost import LONG, identification_seconds, words
 from riesz.moment import Array
 from riesz.predictions import Predictions, cap, join, scales, times
 from riesz.threads import Stopped, go_on, in_threads, one_openmp_thread, one_thread
@@ -214,6 +215,7 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     """
     jobs = [(problem, split) for problem in problems for repeat in problem.splits for split in repeat]
     seeds = [seed for problem in problems for seed in problem.seeds()]
+    _foretell(problems, learner, n_jobs)
     for problem in problems:
         learner.check(
             problem.design, min(len(problem.training(split)) for repeat in problem.splits for split in repeat)
@@ -235,6 +237,24 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
         done = [work(batches[0])] if len(batches) == 1 else in_threads(work, batches, stop)
     found = iter([pair for batch in done for pair in batch])
     return [_gather(problem, found) for problem in problems]
+
+
+def _foretell(problems: Sequence[Problem], learner: Learner, n_jobs: int) -> None:
+    """Warn of fits that will take long because there are very many columns."""
+    total = count = 0.0
+    for problem in problems:
+        splits = [split for repeat in problem.splits for split in repeat]
+        rows, columns = max(len(split.train) for split in splits), problem.design.base.z.shape[1]
+        each = learner.seconds(problem.design, rows)
+        count += len(splits)
+        total += len(splits) * each / min(n_jobs, len(splits))
+        total += identification_seconds(len(problem.design), columns) if each else 0.0
+    if total >= LONG:
+        columns = max(problem.design.base.z.shape[1] for problem in problems)
+        warn(
+            f"The formula makes {columns:,} columns, so that {count:,.0f} fits will take {words(total)}. Merge rare levels of "
+            "factors, leave columns out, or use fewer folds and repeats."
+        )
 
 
 def _predict(fit: Fit, problem: Problem, split: Split) -> Predictions:

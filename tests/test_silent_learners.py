@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -361,3 +363,62 @@ def test_more_folds_than_distinct_rows_are_refused() -> None:
     data = pd.concat([dose(30)] * 4)
     with pytest.raises(riesz.DataError, match="folds=40, but only 30 rows are distinct"):
         riesz.ade("y ~ treat(d) + x1", data, folds=40)
+
+
+# More columns than rows, and very many.
+
+
+def wide(n: int, p: int) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(n, p))
+    a = (rng.uniform(size=n) < 0.5).astype(float)
+    return pd.DataFrame(x, columns=[f"x{j}" for j in range(p)]).assign(a=a, y=a + x[:, 0] + rng.normal(size=n))
+
+
+def test_a_ridge_with_more_columns_than_rows_by_hand() -> None:
+    """Found among the rows, it is the same ridge."""
+    data, lam = wide(60, 150), 0.03
+    result = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Linear(lam, lam, rr="riesz"), folds=1)
+    design = result.model.blueprint.design
+    z = design.base.z
+    m = design.base.moment.rows(z, slice(None), 0)
+    mean, sd = z.mean(axis=0), z.std(axis=0)
+    mean[0], sd[0] = 0.0, 1.0
+    z, m = (z - mean) / sd, (m - mean * m[:, :1]) / sd
+    left = z.T @ z / 60 + lam * np.diag(np.r_[0.0, np.ones(z.shape[1] - 1)])
+    np.testing.assert_allclose(
+        result.predictions.mu.observed, z @ np.linalg.solve(left, z.T @ design.y / 60), atol=1e-8
+    )
+    np.testing.assert_allclose(result.predictions.rr.observed[0], z @ np.linalg.solve(left, m.mean(axis=0)), atol=1e-8)
+
+
+@pytest.mark.parametrize("learner", ["linear", QUICK], ids=["linear", "networks"])
+def test_more_columns_than_rows_take_seconds(learner: object) -> None:
+    """Problems of the size of the columns took ten times as long, and with 2000 columns five minutes."""
+    data = wide(150, 1200)
+    begun = time.process_time()
+    result = riesz.ate("y ~ treat(a) + .", data, learner=learner)
+    assert time.process_time() - begun < 20
+    assert np.isfinite(result.bse).all()
+
+
+@pytest.mark.parametrize("learner", ["linear", "madnet"])
+def test_very_many_columns_are_told_beforehand(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Began(Exception):
+        pass
+
+    def begin(*_: object) -> None:
+        raise Began
+
+    monkeypatch.setattr(riesz.Linear, "fit", begin)
+    monkeypatch.setattr(riesz.MADNet, "fit", begin)
+    monkeypatch.setattr("riesz.learners.linear.unidentified", lambda design: None)
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"g": np.arange(8000) % 4000, "a": rng.integers(0, 2, 8000), "y": rng.normal(size=8000)})
+    with (
+        pytest.warns(riesz.RieszWarning, match="makes 4,001 columns.* will take about .* minutes"),
+        pytest.raises(Began),
+    ):
+        riesz.ate("y ~ treat(a) + C(g)", data, learner=learner)
+    with pytest.raises(Began):  # and nothing is said of an ordinary fit
+        riesz.ate("y ~ treat(a) + g", data, learner=learner)

@@ -27,6 +27,7 @@ from scipy.special import expit
 from riesz.design import Design
 from riesz.errors import LearnerError, listing
 from riesz.learners.base import Fit, Learner, Watch
+from riesz.learners.cost import MANY, closed_form_seconds
 from riesz.learners.ridge import (
     GRID,
     Basis,
@@ -82,6 +83,10 @@ class Linear(Learner):
         for name in ("penalty", "rr_penalty"):
             check_number(self, name, "a number, 0 or larger, or 'loo'", at_least=0.0, or_word="loo")
         check_settings(self, {"rr": ("constrained", "riesz")}, [], [])
+
+    def seconds(self, design: Design, rows: int) -> float:
+        columns = design.base.z.shape[1]
+        return closed_form_seconds(rows, columns) if columns >= MANY else 0.0
 
     def check(self, design: Design, rows: int) -> None:
         columns = design.base.z.shape[1]

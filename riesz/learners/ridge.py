@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from riesz.design import BLOCK, Design
 from riesz.folds import draw_part
-from riesz.learners.standardise import directions, standardise
+from riesz.learners.standardise import Standard, directions, standardise
 from riesz.moment import Array, Evaluation, Rows
 from riesz.threads import go_on
 
@@ -108,6 +108,57 @@ def _left_out(design: Design, basis: Basis, part: Part | None) -> Iterator[tuple
         yield part[own], base, z, q
 
 
+@dataclass(frozen=True)
+class Span:
+    """What the columns span on some rows, before they are penalised.
+
+    Attributes
+    ----------
+    standard : Standard
+    inner : ndarray, shape (p, k)
+        Combinations of standardised columns that are orthonormal on the rows.
+    shares : ndarray, shape (n,)
+    projections : ndarray, shape (k, targets)
+    tilt : Evaluation or None
+    """
+
+    standard: Standard
+    inner: Array
+    shares: Array
+    projections: Array
+    tilt: Evaluation | None
+
+    def basis(self, units: Array | None = None, seed: int = 0) -> Basis:
+        """The basis in which a penalty is diagonal; for the parameters see :func:`make_basis`."""
+        standard, inner = self.standard, self.inner
+        penalised = standard.penalised if units is None else standard.penalised * (units / standard.spread) ** 2
+        penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
+        wide = len(inner) > len(self.shares)
+        transform = standard.coefficients(inner @ rotation) if wide else standard.matrix @ inner @ rotation
+        return Basis(
+            transform, np.clip(penalty, 0.0, None), self.shares, rotation.T @ self.projections, self.tilt, seed
+        )
+
+
+def make_span(design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None) -> Span:
+    """Find what the columns span, and project targets on it; for the parameters see :func:`make_basis`."""
+    if tilt is not None:
+        weights = weights * tilt.observed
+    shares = weights / weights.sum()
+    standard = standardise(design, shares)
+    inner, _ = directions(design, standard, shares)  # the basis in terms of standardised columns
+    gram = np.zeros((inner.shape[1], inner.shape[1]))
+    projected = np.zeros((inner.shape[1], len(targets)))
+    for own, rows in design.blocks():
+        q = standard.apply(design.base.z[rows]) @ inner
+        weighted = q * shares[own, None]
+        gram += weighted.T @ q
+        projected += weighted.T @ targets[:, own].T
+    values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
+    turn = vectors / np.sqrt(values)
+    return Span(standard, inner @ turn, shares, turn.T @ projected, tilt)
+
+
 def make_basis(
     design: Design,
     weights: Array,
@@ -136,25 +187,7 @@ def make_basis(
     -------
     Basis
     """
-    if tilt is not None:
-        weights = weights * tilt.observed
-    shares = weights / weights.sum()
-    standard = standardise(design, shares)
-    penalised = standard.penalised if units is None else standard.penalised * (units / standard.spread) ** 2
-    inner, _ = directions(design, standard, shares)  # the basis in terms of standardised columns
-    gram = np.zeros((inner.shape[1], inner.shape[1]))
-    projected = np.zeros((inner.shape[1], len(targets)))
-    for own, rows in design.blocks():
-        q = standard.apply(design.base.z[rows]) @ inner
-        weighted = q * shares[own, None]
-        gram += weighted.T @ q
-        projected += weighted.T @ targets[:, own].T
-    values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
-    turn = vectors / np.sqrt(values)
-    inner, projected = inner @ turn, turn.T @ projected
-    penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
-    transform = standard.matrix @ inner @ rotation
-    return Basis(transform, np.clip(penalty, 0.0, None), shares, rotation.T @ projected, tilt, seed)
+    return make_span(design, weights, targets, tilt).basis(units, seed)
 
 
 def _moment_rows(design: Design, basis: Basis, own: Own, rows: Rows, z: Array, component: int) -> Array:

@@ -51,6 +51,13 @@ class Standard:
         made = (z - self.centre) / self.spread
         return made if self.turn is None else np.asarray(made @ self.turn)
 
+    def coefficients(self, combinations: Array) -> Array:
+        """``matrix @ combinations``, without that matrix: there may be many columns."""
+        made = (combinations if self.turn is None else np.asarray(self.turn @ combinations)) / self.spread[:, None]
+        if self.intercept is not None:
+            made[self.intercept] -= self.centre @ made
+        return made
+
     @property
     def matrix(self) -> Array:
         """The same as a matrix, shape (p, p), which also applies to moments of the columns."""
@@ -138,33 +145,52 @@ def _gram(design: Design, standard: Standard, shares: Array) -> Array:
 def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array, Array]:
     """Combinations of standardised columns that are nearly orthonormal on the rows, and those that are zero on every row.
 
-    Directions that look collinear are looked at again by themselves: that second look tells a small one from rounding.
+    Directions that look collinear are looked at again by themselves: that second look tells a small one from rounding. With more
+    columns than rows they are found among the rows, in a problem of that size.
 
     Returns
     -------
     ndarray, shape (p, k)
     ndarray, shape (p, p - k)
+        Empty with more columns than rows, where no one asks for them.
     """
-
-    def look(at: Array) -> tuple[Array, Array]:
-        gram = np.zeros((at.shape[1], at.shape[1]))
-        for own, rows in design.blocks():
-            q = standard.apply(design.base.z[rows]) @ at
-            gram += (q * shares[own, None]).T @ q
-        values, vectors = np.linalg.eigh(gram)
-        return values, at @ vectors
-
-    every = np.eye(len(standard.spread))
-    gone = every[:, :0] if standard.repeated is None else every[:, standard.repeated]
-    values, found = look(every if standard.repeated is None else every[:, ~standard.repeated])
+    wide = len(standard.spread) > len(design)
+    own = slice(None) if standard.repeated is None else ~standard.repeated
+    every = np.empty((len(standard.spread), 0)) if wide else np.eye(len(standard.spread))
+    gone = every[:, :0] if wide or standard.repeated is None else every[:, standard.repeated]
+    if wide:
+        values, found = _among_rows(design, standard, shares, own)
+    else:
+        values, found = _among_columns(design, standard, shares, every[:, own])
     sure = values > _DOUBTFUL * values[-1]
     inner = found[:, sure] / np.sqrt(values[sure])
     if sure.all():
-        return inner, np.hstack([found[:, ~sure], gone])
-    values, doubtful = look(found[:, ~sure])
+        return inner, gone
+    values, doubtful = _among_columns(design, standard, shares, found[:, ~sure])
     rounding = 10 * np.finfo(float).eps * float(np.max(np.abs(standard.centre) / standard.spread, initial=0.0))
     real = values > max(_NULL, rounding**2)
-    return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), np.hstack([doubtful[:, ~real], gone])
+    null = every if wide else np.hstack([doubtful[:, ~real], gone])
+    return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), null
+
+
+def _among_columns(design: Design, standard: Standard, shares: Array, at: Array) -> tuple[Array, Array]:
+    """Mean squares of combinations of columns that are orthogonal on the rows, and the combinations, made from given ones."""
+    gram = np.zeros((at.shape[1], at.shape[1]))
+    for own, rows in design.blocks():
+        q = standard.apply(design.base.z[rows]) @ at
+        gram += (q * shares[own, None]).T @ q
+    values, vectors = np.linalg.eigh(gram)
+    return values, at @ vectors
+
+
+def _among_rows(design: Design, standard: Standard, shares: Array, which: Any) -> tuple[Array, Array]:
+    """The same for some of the columns, those of mean square zero left out, from the products of rows."""
+    columns = np.sqrt(shares)[:, None] * standard.apply(design.base.z[design.rows])
+    values, vectors = np.linalg.eigh(columns[:, which] @ columns[:, which].T)
+    there = values > len(values) * np.finfo(float).eps * values[-1]
+    found = np.zeros((columns.shape[1], int(there.sum())))
+    found[which] = columns[:, which].T @ (vectors[:, there] / np.sqrt(values[there]))
+    return values[there], found
 
 
 def unidentified(design: Design) -> tuple[int, list[str]] | None:

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 from riesz.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit
+from riesz.learners.cost import MANY, closed_form_seconds, network_seconds
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.blending import blend
-from riesz.learners.neural.closed import make_closed_form
+from riesz.learners.neural.closed import make_closed_form, most_rows
 from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedNetwork
@@ -189,6 +190,15 @@ class MADNet(NetworkLearner):
 
     def usual_repeats(self, units: int) -> int:
         return self.repeats or (3 if units <= _FEW else 1)
+
+    def seconds(self, design: Design, rows: int) -> float:
+        inputs = len(design.base.covariates)
+        if inputs < MANY:
+            return 0.0
+        trained = self.networks * network_seconds(rows, inputs, self.width)
+        if self.companion is None:
+            return trained
+        return trained + (1 + self.networks) * closed_form_seconds(most_rows(rows, inputs), inputs)
 
     def check(self, design: Design, rows: int) -> None:
         check_design(design, rows, self.device, "MADNet")
