@@ -394,11 +394,11 @@ def test_a_ridge_with_more_columns_than_rows_by_hand() -> None:
 
 @pytest.mark.parametrize("learner", ["linear", QUICK], ids=["linear", "networks"])
 def test_more_columns_than_rows_take_seconds(learner: object) -> None:
-    """Problems of the size of the columns took ten times as long, and with 2000 columns five minutes."""
-    data = wide(150, 1200)
+    """Problems of the size of the columns took twenty times as long."""
+    data = wide(150, 2000)
     begun = time.process_time()
     result = riesz.ate("y ~ treat(a) + .", data, learner=learner)
-    assert time.process_time() - begun < 20
+    assert time.process_time() - begun < 8
     assert np.isfinite(result.bse).all()
 
 
