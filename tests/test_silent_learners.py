@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -422,3 +423,44 @@ def test_very_many_columns_are_told_beforehand(learner: str, monkeypatch: pytest
         riesz.ate("y ~ treat(a) + C(g)", data, learner=learner)
     with pytest.raises(Began):  # and nothing is said of an ordinary fit
         riesz.ate("y ~ treat(a) + g", data, learner=learner)
+
+
+# What the pages say about the paper.
+
+
+def test_the_shadow_of_a_derivatives_anchor_has_a_plus() -> None:
+    """beta_perp = a + s / E[s^2] with the score s = p'/p: rr = -s, h(a) = 1, and the moment of beta_perp is zero."""
+    simulation = riesz.datasets.get("continuous")
+    sample, step = simulation.draw(20_000, seed=1).data, 1e-4
+
+    def shadow(frame: pd.DataFrame, sign: float) -> np.ndarray:
+        score = -simulation.riesz_representer(riesz.ADE(), frame)[0]
+        return frame["a"].to_numpy() + sign * score / length
+
+    length = np.mean(simulation.riesz_representer(riesz.ADE(), sample)[0] ** 2)
+    moments = [
+        np.mean(shadow(sample.assign(a=sample["a"] + step), sign) - shadow(sample.assign(a=sample["a"] - step), sign))
+        / (2 * step)
+        for sign in (1.0, -1.0)
+    ]
+    np.testing.assert_allclose(moments, [0.0, 2.0], atol=0.05)  # the paper's minus doubles the moment
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("benchmarks/README.md", "fully connected networks only"),
+        ("benchmarks/paper/README.md", "fully connected networks only"),
+        ("benchmarks/paper/README.md", "sign slip"),
+        ("vignettes/10-replication.md", "fully connected networks only"),
+        ("vignettes/10-replication.md", "sign slip"),
+        ("vignettes/05-geometry.md", "sign slip"),
+        (
+            "vignettes/05-geometry.md",
+            r"a + E\left[\left(\frac{p'(A|X)}{p(A|X)}\right)^2\right]^{-1}\frac{p'(a|x)}{p(a|x)}",
+        ),
+    ],
+)
+def test_pages_tell_what_the_paper_leaves_open(page: str, words: str) -> None:
+    text = (Path(__file__).parents[1] / page).read_text()
+    assert words in " ".join(text.split())
