@@ -79,7 +79,7 @@ def _differences(
                 (far - a)[rows, None],
             )  # far from zero not quite the steps that were asked for
             first, second = (at(point, rows, which) - here[np.ix_(rows, which)] for point in (near, far))
-            slopes[rows] = (two**2 * first - one**2 * second) / (one * two * (two - one))
+            slopes[rows] = (two / one * first - one / two * second) / (two - one)
     return slopes
 
 

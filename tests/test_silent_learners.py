@@ -464,3 +464,34 @@ def test_the_shadow_of_a_derivatives_anchor_has_a_plus() -> None:
 def test_pages_tell_what_the_paper_leaves_open(page: str, words: str) -> None:
     text = (Path(__file__).parents[1] / page).read_text()
     assert words in " ".join(text.split())
+
+
+# Numbers that single precision cannot hold are told, and no warning of numpy's leaks.
+
+
+@pytest.mark.parametrize(
+    ("verb", "change", "words"),
+    [
+        ("ade", {"d": 1e-40}, "the treatment or a covariate goes beyond"),
+        ("ade", {"d": 1e40}, "the moment or its anchor goes beyond"),
+        ("shift", {}, "the treatment goes beyond"),
+        ("outlier in y", {}, "the outcome goes beyond"),
+        ("outlier in x1", {}, "the treatment or a covariate goes beyond"),
+    ],
+)
+def test_numbers_beyond_single_precision_are_refused(verb: str, change: dict[str, float], words: str) -> None:
+    data = dose().assign(
+        **{name: lambda frame, name=name, unit=unit: unit * frame[name] for name, unit in change.items()}
+    )
+    options = {"delta": 1e50} if verb == "shift" else {}
+    if verb.startswith("outlier"):
+        data.loc[0, verb.split()[-1]] = 1e60
+        verb = "ade"
+    with pytest.raises(riesz.LearnerError, match=f"single precision, which ends at 3e38, and {words}"):
+        getattr(riesz, verb)("y ~ treat(d) + x1 + x2", data, learner=QUICK, folds=2, **options)
+
+
+def test_tiny_units_of_a_covariate_do_not_break_splines() -> None:
+    """Cubes of 1e-120 vanish."""
+    data = dose().assign(x1=lambda frame: 1e-120 * frame["x1"])
+    assert np.isfinite(riesz.ade("y ~ treat(d) + x1 + x2", data, learner=QUICK, folds=2).params).all()

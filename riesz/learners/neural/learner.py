@@ -14,7 +14,7 @@ import pandas as pd
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
-from riesz.learners.neural.batching import Feed
+from riesz.learners.neural.batching import Feed, Scales
 from riesz.learners.neural.expansion import Expansions, make_expansions
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.network import Shape
@@ -174,6 +174,7 @@ class NetworkLearner(Learner):
         schedule = Schedule(
             self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
         )
+        Scales([(member.scale, member.origin) for member in members], feed)  # refuses what single precision cannot hold
         objective = self._objective(designs[0].base.family)
         trained = train_members(
             feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks, len(members))
