@@ -59,6 +59,7 @@ def main() -> None:
         parser.error(f"none of {', '.join(arguments.only)} has a truth for {', '.join(arguments.verbs)}")
     raw = HERE / "raw"
     raw.mkdir(exist_ok=True)
+    some = f"_{'-'.join(arguments.verbs)}" if arguments.verbs else ""  # other questions are another study
     pieces = [
         montecarlo.study(
             name,
@@ -66,7 +67,7 @@ def main() -> None:
             range(arguments.draws),
             formula=None if arguments.learner == "linear" else datasets.get(name).plain_formula,
             verbs=asked,
-            path=raw / f"coverage_{arguments.learner}_{name}_{arguments.rows}.csv",
+            path=raw / f"coverage_{arguments.learner}_{name}_{arguments.rows}{some}.csv",
             processes=arguments.jobs,
             progress=True,
             learner=arguments.learner,

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from riesz.differences import STEP, derivatives
 from riesz.errors import DataError, EstimandError, FormulaError, RieszError, listing, nearest
 from riesz.evaluation import (
     EvaluationError,
@@ -34,14 +35,10 @@ from riesz.formula import term_columns
 from riesz.moment import Array
 from riesz.replacement import replace_columns
 
-_STEP = float(
-    np.cbrt(np.finfo(float).eps)
-)  # of the local spread: balances truncation and rounding of a central difference
 _WHOLE_LEVEL = re.compile(r"\[(T\.)?(-?\d+)\.0\]")  # numbers are floats here, so a level 5 of C(x) comes as 5.0
 _FACTOR = re.compile(r"C\(\s*(`[^`]+`|[^\W\d]\w*)\s*[,)]")  # C() of a plain column
 _LARGEST, _SMALLEST = 1e50, 1e-50  # learners take products of columns, and squares of those
 _LEAST_SPREAD = 1e-8  # of the level, below which derivatives are lost in rounding
-_KINK = 1e-2  # left and right slopes that differ by more than this share are a kink
 
 
 class Columns:
@@ -58,7 +55,8 @@ class Columns:
     def __init__(self, rhs: Any, data: pd.DataFrame, context: Mapping[str, Any]) -> None:
         self._context = context
         self._data = self._fitted = data
-        read = sorted(set().union(*(term_columns(term, list(data.columns)) for term in rhs)))
+        known = list(data.columns)  # once: there may be thousands of terms
+        read = sorted(set().union(*(term_columns(term, known) for term in rhs)))
         try:
             self.matrix, self._spec = evaluate(rhs, data[read], context)
             self._read_terms()
@@ -71,7 +69,8 @@ class Columns:
         """What the columns are called, and which variables they read."""
         data = self._data
         self.names = _plain_levels(tuple(self._spec.column_names))
-        self._reads = {term: term_columns(term, list(data.columns)) for term in self._spec.terms}
+        known = list(data.columns)  # once: there may be thousands of terms
+        self._reads = {term: term_columns(term, known) for term in self._spec.terms}
         self.used = frozenset().union(*self._reads.values())
         own = {index: term for term in self._spec.terms for index in self._spec.term_indices[term]}
         self.reads = tuple(frozenset(self._reads[own[index]]) for index in range(len(self.names)))
@@ -193,8 +192,7 @@ class Columns:
     def tangent(self, changes: Mapping[str, pd.Series], wrt: str) -> tuple[npt.NDArray[np.intp], Array, Array]:
         """The reached columns, their values and their derivatives along the column ``wrt``.
 
-        Central differences in float64, one-sided (of second order) at the ends of the data's range, which splines must not
-        leave, and the right-hand slope where the two sides disagree (a kink, such as a knot of a linear spline).
+        Differences in float64 (see ``differences.py``) inside the data's range, which splines must not leave.
 
         Returns
         -------
@@ -214,32 +212,28 @@ class Columns:
         _refuse_tiny_spread(self._fitted[wrt])
         a = frame[wrt].to_numpy()
         known = self._fitted[wrt].to_numpy()
-        lowest, highest = min(a.min(), known.min()), max(a.max(), known.max())
-        step = _STEP * _local_spread(a, known)
+        limits = float(min(a.min(), known.min())), float(max(a.max(), known.max()))
         here = self._evaluate(spec, frame)
 
-        def at(values: Array, rows: npt.NDArray[np.bool_]) -> Array:
-            return self._evaluate(spec, replace_columns(frame[rows], {wrt: values[rows]}))
+        def at(values: Array, rows: npt.NDArray[np.bool_], which: npt.NDArray[np.bool_]) -> Array:
+            columns, own = self._some(spec, which)
+            return self._evaluate(own, replace_columns(frame[rows], {wrt: values[rows]}))[:, columns]
 
-        everywhere = np.ones(len(a), dtype=bool)
-        above, below = np.minimum(a + step, highest), np.maximum(a - step, lowest)
-        up, down = at(above, everywhere), at(below, everywhere)
-        slopes = (up - down) / (above - below)[:, None]
-        inside = (above > a) & (below < a)
-        right = (up[inside] - here[inside]) / (above - a)[inside, None]
-        left = (here[inside] - down[inside]) / (a - below)[inside, None]
-        kink = np.abs(right - left) > _KINK * (np.abs(right) + np.abs(left))
-        slopes[inside] = np.where(kink, right, slopes[inside])
-        for rows, towards in ((a - step < lowest, 1.0), (a + step > highest, -1.0)):
-            if rows.any():
-                one, two = a + towards * step, a + 2 * towards * step
-                slopes[rows] = towards * (4 * at(one, rows) - at(two, rows) - 3 * here[rows]) / (2 * step[rows, None])
+        slopes = derivatives(at, a, here, STEP * _local_spread(a, known), limits)
         if not np.isfinite(slopes).all():
             raise EstimandError(
                 f"The formula has no finite derivative along `{wrt}` on {int((~np.isfinite(slopes)).any(axis=1).sum())} rows. Use "
                 "another transformation, or drop those rows."
             )
         return where, here, slopes
+
+    def _some(self, spec: Any, which: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp] | slice, Any]:
+        """The terms of a specification that some of its columns belong to, and where these stand among the terms' columns."""
+        if which.all():
+            return slice(None), spec
+        terms = [term for term in spec.terms if which[spec.term_indices[term]].any()]
+        there = [index for term in terms for index in spec.term_indices[term]]
+        return np.flatnonzero(which[there]), spec.subset(terms)
 
     def _reached(self, changed: set[str]) -> tuple[npt.NDArray[np.intp], Any]:
         terms = [term for term in self._spec.terms if self._reads[term] & changed]

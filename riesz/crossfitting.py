@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Event
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from riesz.caller import warn
-from riesz.design import Design
+from riesz.copies import find_copies, merge, summed
+from riesz.design import Base, Design
 from riesz.errors import DataError
 from riesz.folds import Labels
 from riesz.frame import ClusterLabels
 from riesz.learners import Fit, Learner
+from riesz.learners.cost import LONG, identification_seconds, words
 from riesz.moment import Array
 from riesz.predictions import Predictions, cap, join, scales, times
+from riesz.threads import Stopped, go_on, in_threads, one_openmp_thread, one_thread
 
 PATIENCE = 1.5  # seconds without a progress bar
 
@@ -46,7 +48,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be cross-fitted.
+    """What is to be cross-fitted; rows that are copies of one another are learned from as one.
 
     Attributes
     ----------
@@ -61,6 +63,27 @@ class Problem:
     design: Design
     splits: Sequence[Sequence[Split]]
     seed: int
+
+    @cached_property
+    def copies(self) -> Labels | None:
+        """Numbers of the distinct rows, when there are copies."""
+        return find_copies(self.design.base)
+
+    @cached_property
+    def _distinct(self) -> Base:
+        assert self.copies is not None
+        return merge(self.design.base, self.copies)
+
+    def training(self, split: Split) -> Design:
+        """What the learner is fitted on."""
+        if self.copies is None:
+            return self.design.take(split.train)
+        own, base = self.copies[split.train], self._distinct
+        weights = summed(self.design.base.weights[split.train], own, len(base.y))
+        rows = np.unique(own)
+        if not np.array_equal(weights[rows], base.weights[rows]):  # folds of the user's own that part copies
+            base = replace(base, weights=weights)
+        return Design(base, rows)
 
     def seeds(self) -> list[int]:
         """The seeds of all splits, repeat by repeat."""
@@ -148,10 +171,6 @@ def check_splits(splits: Sequence[Split], arms: Labels | None, levels: Sequence[
             )
 
 
-class Stopped(Exception):
-    """Raised in a thread whose work is not wanted any more."""
-
-
 class Bar:
     """A progress bar as learners see it: fits done and, for networks, epoch and losses. It also ends threads that should stop."""
 
@@ -194,58 +213,53 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     list of CrossFit
         One a problem.
     """
-    jobs = [(problem.design, split) for problem in problems for repeat in problem.splits for split in repeat]
+    jobs = [(problem, split) for problem in problems for repeat in problem.splits for split in repeat]
     seeds = [seed for problem in problems for seed in problem.seeds()]
+    _foretell(problems, learner, n_jobs)
     for problem in problems:
-        learner.check(problem.design, min(len(split.train) for repeat in problem.splits for split in repeat))
+        learner.check(
+            problem.design, min(len(problem.training(split)) for repeat in problem.splits for split in repeat)
+        )
     hidden, stop = None if progress is None else not progress, Event()
     with (
         tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
-        _threads(learner, "blas"),
-        _torch_threads(learner),
+        one_thread() if learner.one_thread else nullcontext(),
     ):
 
         def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
             chosen = [jobs[index] for index in batch]
-            designs = [design.take(split.train) for design, split in chosen]
-            with _threads(learner, "openmp"):  # a limit of this thread alone
+            designs = [problem.training(split) for problem, split in chosen]
+            with one_openmp_thread() if learner.one_thread else nullcontext():
                 fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar, stop))
-                return [(fit, fit.predict(job[0].take(job[1].test))) for fit, job in zip(fits, chosen, strict=True)]
+                return [(fit, _predict(fit, *job)) for fit, job in zip(fits, chosen, strict=True)]
 
         batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
-        if len(batches) == 1:
-            done = work(batches[0])
-        else:
-            with ThreadPoolExecutor(len(batches)) as pool:
-                futures = [pool.submit(work, batch) for batch in batches]
-                try:
-                    done = [result for future in futures for result in future.result()]
-                except BaseException:  # an interrupt, too: the other threads need not go on
-                    stop.set()
-                    raise
-    found = iter(done)
+        done = [work(batches[0])] if len(batches) == 1 else in_threads(work, batches, stop)
+    found = iter([pair for batch in done for pair in batch])
     return [_gather(problem, found) for problem in problems]
 
 
-def _threads(learner: Learner, kind: str) -> AbstractContextManager[object]:
-    """As many threads as the learner likes, until the block ends."""
-    return threadpool_limits(1, user_api=kind) if learner.one_thread else nullcontext()
+def _foretell(problems: Sequence[Problem], learner: Learner, n_jobs: int) -> None:
+    """Warn of fits that will take long because there are very many columns."""
+    total = count = 0.0
+    for problem in problems:
+        splits = [split for repeat in problem.splits for split in repeat]
+        rows, columns = max(len(split.train) for split in splits), problem.design.base.z.shape[1]
+        each = learner.seconds(problem.design, rows)
+        count += len(splits)
+        total += len(splits) * each / min(n_jobs, len(splits))
+        total += identification_seconds(len(problem.design), columns) if each else 0.0
+    if total >= LONG:
+        columns = max(problem.design.base.z.shape[1] for problem in problems)
+        warn(
+            f"The formula makes {columns:,} columns, so that {count:,.0f} fits will take {words(total)}. Merge rare levels of "
+            "factors, leave columns out, or use fewer folds and repeats."
+        )
 
 
-@contextmanager
-def _torch_threads(learner: Learner) -> Iterator[None]:
-    """The same for torch, whose own matrix products the limits above do not reach once somebody has set its threads."""
-    if not learner.one_thread:
-        yield
-        return
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _predict(fit: Fit, problem: Problem, split: Split) -> Predictions:
+    go_on()
+    return fit.predict(problem.design.take(split.test))
 
 
 def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:

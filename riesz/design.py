@@ -17,6 +17,7 @@ import pandas as pd
 from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
 from riesz.moment import Array, Evaluation, Look, Moment, Rows
+from riesz.threads import go_on
 
 BLOCK = 2**20  # numbers at a time: 8 MB of the design
 
@@ -158,6 +159,7 @@ class Design:
         """
         size = max(BLOCK // self.base.z.shape[1], 256)
         for start in range(0, len(self), size):
+            go_on()
             own = slice(start, min(start + size, len(self)))
             yield own, own if isinstance(self.rows, slice) else self.rows[own]
 

@@ -91,7 +91,8 @@ def estimate(
         a learner of mu alone, such as ``riesz.KernelEmbedding``.
     folds : int or array_like or str
         Number of cross-fitting folds; 1 means no sample splitting. An array, or a column's name, gives fold labels of your own.
-        With two-way clusters there are ``folds`` x ``folds`` splits.
+        With two-way clusters there are ``folds`` x ``folds`` splits. Rows that are copies of one another, with a continuous
+        outcome, stay in one fold and are learned from as one row, as ``freq_weights`` would have it.
     repeats : int, optional
         Cross-fitting is repeated with new folds, and the median reported. By default what the learner asks for: MADNet three
         times with up to 2000 rows (or clusters), others once; once when folds are given or there is one.

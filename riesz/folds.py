@@ -1,11 +1,35 @@
-"""Random folds that spread arms evenly and keep clusters whole: for cross-fitting, and for validation inside a learner."""
+"""Random folds that spread arms evenly and keep clusters whole, and random parts of the rows.
+
+For cross-fitting, and for validation and choices inside a learner.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 Labels = npt.NDArray[np.intp]
+
+
+def draw_part(n: int, most: int, seed: int | Sequence[int]) -> Labels:
+    """At most ``most`` of the numbers 0 to n - 1, in ascending order; all of them if there are no more.
+
+    They are drawn at random: every k-th row would be of one kind when rows come in pairs, waves or another rhythm. Of two
+    parts with the same seed the larger one holds the smaller one.
+
+    Examples
+    --------
+    >>> from riesz.folds import draw_part
+    >>> draw_part(3, 5, seed=1)
+    array([0, 1, 2])
+    >>> len(draw_part(100, 5, seed=1))
+    5
+    """
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).permutation(n)[:most])
 
 
 def draw_labels(n: int, folds: int, strata: Labels | None, groups: Labels | None, rng: np.random.Generator) -> Labels:

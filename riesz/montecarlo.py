@@ -14,11 +14,17 @@ Examples
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
+import signal
+import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 from typing import Any, Unpack
 
 import numpy as np
@@ -26,13 +32,19 @@ import pandas as pd
 from scipy import stats
 from tqdm.auto import tqdm
 
-from riesz.datasets import get
+from riesz.datasets import Simulation, get
 from riesz.default_settings import chosen
-from riesz.errors import DataError
+from riesz.errors import DataError, FormulaError, listing, nearest
 from riesz.estimation import Options, estimate
 from riesz.keywords import refuse_unknown
+from riesz.learners import Learner
+from riesz.study_files import COLUMNS, StudyFile, settings_of, words
+from riesz.version import __version__
 
 _CHUNK = 25  # draws between two writes
+_MOST_ROWS = 10**9
+_MOST_PROCESSES = 61 if sys.platform == "win32" else 1024
+_WITHOUT_EFFECT = ("learner", "seed", "n_jobs", "progress")  # on the numbers, or told apart from the other options
 
 
 def study(
@@ -61,9 +73,11 @@ def study(
     verbs : sequence of str, optional
         Which of its questions to ask; by default all of them, in one fit.
     path : path, optional
-        A CSV file that results are appended to as they come; draws found there are not run again.
+        A CSV file that results are appended to as they come; draws found there are not run again. A file beside it, with
+        ``.json`` added to its name, says which study it is (simulation, rows, formula, verbs, learner with its settings, options,
+        version): another study is refused. What was cut off when a study was killed is run again.
     processes : int
-        How many processes to use; each keeps to one thread.
+        How many processes to use; each keeps to one thread. They end with this one, also when it is killed.
     **options
         For :func:`riesz.estimate`; ``progress`` shows one bar for the whole study.
 
@@ -82,49 +96,151 @@ def study(
     """
     taken = ("formula", "verbs", "path", "processes", *Options.__annotations__)
     refuse_unknown("riesz.montecarlo.study()", options, taken)
-    file = None if path is None else Path(path)
-    done = pd.read_csv(file) if file is not None and file.exists() else None
-    known = set() if done is None else set(done["draw"])
-    todo = [draw for draw in draws if draw not in known]
-    chunks = [todo[start : start + _CHUNK] for start in range(0, len(todo), _CHUNK)]
+    questions, seeds = _questions(simulation, n, formula, verbs), _seeds(draws)
+    _check_processes(processes)
     progress = options.pop("progress", None)
     # found here, since other processes do not know what riesz.defaults was set to in this one
-    settings = {**options, "learner": chosen(options.get("learner")), "progress": False}
-    jobs = [(simulation, n, chunk, formula, verbs, settings) for chunk in chunks]
-    pieces = [] if done is None else [done]
+    learner = chosen(options.get("learner"))
+    settings = {**options, "learner": learner, "progress": False}
+    source, rows = get(simulation), int(n)
+    file = None
+    pieces = []
+    if path is not None:
+        count = sum(len(source.truth(source.questions[verb])) for verb in questions)
+        identity = _identity(source, rows, formula, questions, learner, options)
+        file = StudyFile(_path(path), identity, count)
+        pieces.append(file.open())
+    known = set() if file is None else set(pieces[0]["draw"])
+    todo = [seed for seed in seeds if seed not in known]
+    jobs = [
+        (simulation, rows, todo[start : start + _CHUNK], formula, questions, settings)
+        for start in range(0, len(todo), _CHUNK)
+    ]
     hidden = None if progress is None else not progress
     with tqdm(total=len(todo), desc=f"{simulation}, n={n}", unit="draw", disable=hidden) as bar:
-        for piece in _run(jobs, processes):
+        for piece in _run(jobs, int(processes)):
             pieces.append(piece)
             bar.update(piece["draw"].nunique())
             if file is not None:
-                piece.to_csv(file, mode="a", header=not file.exists(), index=False)
-    if not pieces:
-        raise DataError("draws is empty; wanted at least one seed.")
-    return pd.concat(pieces, ignore_index=True).sort_values(["draw"], kind="stable", ignore_index=True)
+                file.append(piece)
+    whole = pd.concat([piece for piece in pieces if len(piece)], ignore_index=True)
+    whole = whole[whole["draw"].isin(seeds)]
+    return whole.sort_values(["draw"], kind="stable", ignore_index=True)
+
+
+def _questions(simulation: object, n: object, formula: object, verbs: object) -> list[str]:
+    """The verbs that are asked, all of the simulation's by default; the other arguments are checked, too."""
+    if not isinstance(simulation, str):
+        raise DataError(f"simulation is {simulation!r}; expected a name, such as 'binary'.")
+    known = list(get(simulation).questions)
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= _MOST_ROWS:
+        raise DataError(f"n={n!r}: expected a whole number of rows between 1 and {_MOST_ROWS:,}.")
+    if formula is not None and not isinstance(formula, str):
+        raise FormulaError(
+            f"formula is a {type(formula).__name__}; expected text, such as 'y ~ treat(a) + x1', or None."
+        )
+    if verbs is None:
+        return known
+    asked = [verbs] if isinstance(verbs, str) else verbs
+    if not isinstance(asked, (list, tuple)):
+        raise DataError(f"verbs is {verbs!r}; expected a list of verbs, such as {known[:1]}.")
+    if not asked:
+        raise DataError(f"verbs is empty; expected some of {listing(known)}, or None for all of them.")
+    for place, verb in enumerate(asked):
+        if verb not in known:
+            raise DataError(f"verbs has {verb!r}.{nearest(str(verb), known)} {simulation} answers {listing(known)}.")
+        if verb in asked[:place]:
+            raise DataError(f"verbs has {verb!r} twice; ask once.")
+    return list(asked)
+
+
+def _seeds(draws: object) -> list[int]:
+    """The draws as whole numbers, each once."""
+    if not isinstance(draws, Iterable) or isinstance(draws, (str, bytes)):
+        raise DataError(f"draws is {draws!r}; expected several seeds, such as range(100).")
+    seeds: dict[int, None] = {}
+    for draw in draws:
+        if isinstance(draw, bool) or not isinstance(draw, (int, np.integer)) or draw < 0:
+            raise DataError(f"draws has {draw!r}; expected whole numbers, 0 or larger, such as range(100).")
+        if int(draw) in seeds:
+            raise DataError(f"draws has {draw} twice; the same draw tells nothing new. Give each seed once.")
+        seeds[int(draw)] = None
+    if not seeds:
+        raise DataError("draws is empty; expected at least one seed, such as range(100).")
+    return list(seeds)
+
+
+def _check_processes(processes: object) -> None:
+    whole = isinstance(processes, (int, np.integer)) and not isinstance(processes, bool)
+    if not whole or not 1 <= processes <= _MOST_PROCESSES:  # type: ignore[operator]
+        raise DataError(f"processes={processes!r}: expected a whole number between 1 and {_MOST_PROCESSES}.")
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise DataError(f"path={path!r}: expected the name of a CSV file, or None.")
+    return Path(path)
+
+
+def _identity(
+    simulation: Simulation, n: int, formula: str | None, verbs: Sequence[str], learner: Learner, options: Options
+) -> dict[str, Any]:
+    """What tells this study from others: the same words, the same rows."""
+    usual = {name: one.default for name, one in inspect.signature(estimate).parameters.items()}
+    given = {**simulation.keywords, **options}
+    others = [name for name in Options.__annotations__ if name not in _WITHOUT_EFFECT]
+    return {
+        "riesz": __version__,
+        "simulation": simulation.name,
+        "n": n,
+        "formula": formula or simulation.formula,
+        "verbs": list(verbs),
+        "seed": words(given.get("seed", "that of the draw")),
+        **{name: words(given.get(name, usual[name])) for name in others},
+        **settings_of("learner", learner),
+    }
 
 
 def _run(jobs: Sequence[tuple[Any, ...]], processes: int) -> Iterable[pd.DataFrame]:
-    if processes == 1:
+    processes = min(processes, len(jobs))
+    if processes <= 1:
         yield from (_chunk(*job) for job in jobs)
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-        for future in as_completed([pool.submit(_chunk, *job) for job in jobs]):
-            yield future.result()
+    context = get_context("spawn")
+    listening, alive = context.Pipe(duplex=False)
+    with alive, ProcessPoolExecutor(processes, context, _begin_worker, (listening,)) as pool:
+        try:
+            for future in as_completed([pool.submit(_chunk, *job) for job in jobs]):
+                yield future.result()
+        except BaseException:  # an interrupt, too: chunks that wait, or are under way, are of no use any more
+            pool.shutdown(wait=False, cancel_futures=True)
+            alive.close()
+            raise
 
 
-def _one_thread() -> None:
-    """Two processes that each use every core are slower than two that use one; only this worker is affected."""
+def _begin_worker(listening: Connection) -> None:
+    """In a new process: keep to one thread, and end when the other end of a pipe is closed.
+
+    Two processes that each use every core are slower than two that use one. The other end is closed when the study stops, or when
+    its process is killed; without that a worker would wait for work for ever.
+    """
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the study
+    Thread(target=_end_with, args=(listening,), daemon=True).start()
+
+
+def _end_with(listening: Connection) -> None:
+    with contextlib.suppress(EOFError, OSError):
+        listening.recv_bytes()
+    os._exit(1)
 
 
 def _chunk(
-    name: str, n: int, draws: Sequence[int], formula: str | None, verbs: Sequence[str] | None, options: Any
+    name: str, n: int, draws: Sequence[int], formula: str | None, asked: Sequence[str], options: Any
 ) -> pd.DataFrame:
     simulation = get(name)
-    asked = list(verbs or simulation.questions)
     estimands = [simulation.questions[verb] for verb in asked]
     truths = [simulation.truth(estimand) for estimand in estimands]
     rows = []
@@ -148,7 +264,7 @@ def _chunk(
             }
         )
         frame["covered"] = (interval[0].to_numpy() <= frame["truth"]) & (frame["truth"] <= interval[1].to_numpy())
-        rows.append(frame)
+        rows.append(frame[list(COLUMNS)])
     return pd.concat(rows, ignore_index=True)
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.assembly import build
+from riesz.copies import find_copies
 from riesz.crossfitting import Problem, Split, check_splits, make_splits, warn_of_cut_clusters
 from riesz.design import Blueprint
 from riesz.errors import DataError, LearnerError, nearest
@@ -289,8 +290,14 @@ def _splits(
     else:
         folds = int(settings.folds)
         _check_fold_count(folds, n, arms, treatment.name, levels, clusters)
-        children = np.random.SeedSequence([settings.seed, 0]).spawn(_repeats(settings, folds, n, clusters))
-        drawn = [_draw(n, folds, arms, clusters, np.random.default_rng(child)) for child in children]
+        copies = None if clusters.codes else find_copies(blueprint.design.base)
+        units = n if copies is None else int(copies.max()) + 1
+        if folds > units:
+            raise DataError(
+                f"folds={folds}, but only {units} rows are distinct, and copies of a row are kept in one fold. Use fewer folds."
+            )
+        children = np.random.SeedSequence([settings.seed, 0]).spawn(_repeats(settings, folds, units, clusters))
+        drawn = [_draw(copies, n, folds, arms, clusters, np.random.default_rng(child)) for child in children]
     splits = [make_splits(labels) for labels in drawn]
     for repeat in splits:
         check_splits(repeat, arms, levels, treatment.name)
@@ -308,10 +315,19 @@ def _repeats(settings: Settings, folds: int, n: int, clusters: ClusterLabels) ->
 
 
 def _draw(
-    n: int, folds: int, arms: npt.NDArray[np.intp] | None, clusters: ClusterLabels, rng: np.random.Generator
+    copies: npt.NDArray[np.intp] | None,
+    n: int,
+    folds: int,
+    arms: npt.NDArray[np.intp] | None,
+    clusters: ClusterLabels,
+    rng: np.random.Generator,
 ) -> list[npt.NDArray[np.intp]]:
+    """Fold labels in each dimension of the clusters; copies of a row get those of the row."""
     if folds == 1:
         return [np.zeros(n, dtype=np.intp)]
+    if copies is not None:
+        _, first = np.unique(copies, return_index=True)
+        return [draw_labels(len(first), folds, None if arms is None else arms[first], None, rng)[copies]]
     return [draw_labels(n, folds, arms, groups, rng) for groups in clusters.codes or (None,)]
 
 

@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[1] / "riesz"
 #: left to right; modules on one level do not import one another
 LEVELS = [
     {"arrow", "errors", "formatting", "quoting", "replacement", "version"},
-    {"arithmetic", "caller", "keywords", "selection", "terms"},
+    {"arithmetic", "caller", "differences", "keywords", "selection", "study_files", "terms", "threads"},
     {"estimands", "formula", "frame"},
     {"allowlist", "moment"},
     {"evaluation", "harmless"},
     {"columns"},
     {"design"},
-    {"assembly", "folds", "predictions"},
+    {"assembly", "copies", "folds", "predictions"},
     {"extension", "learners"},
     {"crossfitting", "default_settings"},
     {"estimators", "trimming", "untrained"},

@@ -79,6 +79,13 @@ class Learner(ABC):
         """
         return 1
 
+    def seconds(self, design: Design, rows: int) -> float:
+        """About how long one fit on ``rows`` rows takes on one core, where many columns make it long; 0 when that need not be said.
+
+        Above a minute for all fits, a warning says so before the first one.
+        """
+        return 0.0
+
     @abstractmethod
     def check(self, design: Design, rows: int) -> None:
         """Raise :class:`~riesz.errors.LearnerError` when the full design, or training sets as small as ``rows``, cannot do."""

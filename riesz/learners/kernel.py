@@ -22,6 +22,7 @@ from scipy.spatial.distance import pdist
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
+from riesz.folds import draw_part
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.linear import need_identification
 from riesz.learners.settings import check_number, check_settings
@@ -106,8 +107,8 @@ class KernelEmbedding(Learner):
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
-        for design in designs:
-            fits.append(fit_kernel(design, self.penalty, self.bandwidth, self.standardise))
+        for design, seed in zip(designs, seeds, strict=True):
+            fits.append(fit_kernel(design, self.penalty, self.bandwidth, self.standardise, seed))
             watch.done()
         return fits
 
@@ -224,10 +225,10 @@ def _changed(base: Base, point: Points) -> tuple[npt.NDArray[np.intp], npt.NDArr
     return places, columns
 
 
-def fit_kernel(design: Design, penalty: float | str, bandwidth: float, standardise: bool) -> KernelFit:
+def fit_kernel(design: Design, penalty: float | str, bandwidth: float, standardise: bool, seed: int = 0) -> KernelFit:
     """Kernel ridge regression on one design."""
     weights = design.weights / design.weights.mean()
-    kernel = make_kernel(design, weights, bandwidth, standardise)
+    kernel = make_kernel(design, weights, bandwidth, standardise, seed)
     gram = kernel.of_treatment(kernel.treatment)[0] * kernel.of_covariates(kernel.covariates)
     mean = float(np.average(design.y, weights=weights))
     root = np.sqrt(weights)
@@ -240,8 +241,8 @@ def fit_kernel(design: Design, penalty: float | str, bandwidth: float, standardi
     return KernelFit(kernel, root * (vectors @ (rotated / (values + len(design) * chosen))), mean, chosen)
 
 
-def make_kernel(design: Design, weights: Array, bandwidth: float, standardise: bool) -> Kernel:
-    """Scales from the training rows: standard deviations if wanted, then the median distance."""
+def make_kernel(design: Design, weights: Array, bandwidth: float, standardise: bool, seed: int = 0) -> Kernel:
+    """Scales from the training rows: standard deviations if wanted, then the median distance, of a random part if many."""
     base, rows = design.base, np.arange(len(design.base.y))[design.rows]
     x, a = base.z[np.ix_(rows, base.covariates)], base.treatment[rows]
     centre = np.average(x, axis=0, weights=weights)
@@ -249,14 +250,14 @@ def make_kernel(design: Design, weights: Array, bandwidth: float, standardise: b
     varies = spread > 1e-9 * np.abs(centre)  # a constant column tells nothing
     spread = np.where(varies & standardise, spread, 1.0)
     x = (x - centre) / spread
-    length = bandwidth * _median_distance(x)
-    width = bandwidth * _median_distance(a) if base.strata is None else None
+    length = bandwidth * _median_distance(x, seed)
+    width = bandwidth * _median_distance(a, seed) if base.strata is None else None
     return Kernel(centre, spread * length, width, a, x / length)
 
 
-def _median_distance(x: Array) -> float:
-    """Between distinct rows; at most a thousand of them, evenly spaced."""
-    distances = pdist(x[:: -(-len(x) // _MOST_PAIRED)])
+def _median_distance(x: Array, seed: int) -> float:
+    """Between distinct rows; at most a thousand of them, drawn at random."""
+    distances = pdist(x[draw_part(len(x), _MOST_PAIRED, seed)])
     positive = distances[distances > 0]
     return float(np.median(positive)) if positive.size else 1.0
 

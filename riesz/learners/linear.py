@@ -27,6 +27,7 @@ from scipy.special import expit
 from riesz.design import Design
 from riesz.errors import LearnerError, listing
 from riesz.learners.base import Fit, Learner, Watch
+from riesz.learners.cost import MANY, closed_form_seconds
 from riesz.learners.ridge import (
     GRID,
     Basis,
@@ -34,9 +35,9 @@ from riesz.learners.ridge import (
     choose_riesz_penalty,
     make_basis,
     moments,
-    unidentified,
 )
 from riesz.learners.settings import check_number, check_settings
+from riesz.learners.standardise import unidentified
 from riesz.moment import Array, Evaluation
 from riesz.predictions import Predictions
 
@@ -61,7 +62,8 @@ class Linear(Learner):
     ----------
     penalty : float or "loo"
         Ridge penalty of mu, per row and on standardised columns (the intercept is free); ``"loo"`` picks the one with the
-        smallest leave-one-out error, leave-one-cluster-out when there are clusters. 0 is least squares.
+        smallest leave-one-out error, leave-one-cluster-out when there are clusters. 0 is least squares. A product with a
+        continuous treatment, or a power of it, counts by what it adds to its parts: the treatment's zero does not matter.
     rr_penalty : float or "loo"
         The same for the Riesz representer, with the leave-one-out Riesz loss.
     rr : {"constrained", "riesz"}
@@ -84,6 +86,10 @@ class Linear(Learner):
         for name in ("penalty", "rr_penalty"):
             check_number(self, name, "a number, 0 or larger, or 'loo'", at_least=0.0, or_word="loo")
         check_settings(self, {"rr": ("constrained", "riesz")}, [], [])
+
+    def seconds(self, design: Design, rows: int) -> float:
+        columns = design.base.z.shape[1]
+        return closed_form_seconds(rows, columns) if columns >= MANY else 0.0
 
     def check(self, design: Design, rows: int) -> None:
         columns = design.base.z.shape[1]
@@ -109,8 +115,8 @@ class Linear(Learner):
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
-        for design in designs:
-            fits.append(fit_linear(design, self.penalty, self.rr_penalty, self.rr == "constrained"))
+        for design, seed in zip(designs, seeds, strict=True):
+            fits.append(fit_linear(design, self.penalty, self.rr_penalty, self.rr == "constrained", seed))
             watch.done()
         return fits
 
@@ -162,15 +168,15 @@ def probability(index: Evaluation) -> Evaluation:
     return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
 
 
-def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool) -> LinearFit:
-    """Fit mu and rr on one design."""
+def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool, seed: int = 0) -> LinearFit:
+    """Fit mu and rr on one design; for the seed see :class:`~riesz.learners.ridge.Basis`."""
     logistic = design.base.family == "binomial"
     tilt = None
     if logistic:
-        mu, chosen = fit_logistic(design, penalty)
+        mu, chosen = fit_logistic(design, penalty, seed=seed)
         tilt = _curvature(design, mu)
     targets = np.vstack([design.y, design.base.anchor.observed[:, design.rows]])
-    basis = make_basis(design, design.weights, targets, tilt)
+    basis = make_basis(design, design.weights, targets, tilt, seed=seed)
     if not logistic:
         mu, chosen = _ridge(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
     rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, constrained)
@@ -217,15 +223,16 @@ def need_identification(design: Design, rows: int) -> None:
         raise LearnerError(
             f"The estimand is not identified: a combination of the columns {listing(lost[1])} is zero on every row, but not at "
             "the counterfactual rows that the estimand reads. Either a covariate repeats the treatment (leave it out), or "
-            "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows)."
+            "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows), or a "
+            "variable is so far from zero that rounding hides what its power adds (centre it: write center(x) for x)."
         )
 
 
-def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None) -> tuple[Array, float]:
+def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, seed: int = 0) -> tuple[Array, float]:
     """Ridge-penalised logistic regression by iteratively reweighted least squares.
 
     The penalty is chosen anew on each of the first steps by the leave-one-out error of the working regression (performance
-    iteration), then kept. For ``units`` see :func:`~riesz.learners.ridge.make_basis`.
+    iteration), then kept. For ``units`` and ``seed`` see :func:`~riesz.learners.ridge.make_basis`.
     """
     y, weights = design.y, design.weights
     eta = np.log((y + 0.5) / (1.5 - y))
@@ -234,7 +241,7 @@ def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None) -
         mu = expit(eta)
         curvature = np.clip(mu * (1.0 - mu), 1e-6, None)
         working = eta + (y - mu) / curvature
-        basis = make_basis(design, weights * curvature, working[None], units=units)
+        basis = make_basis(design, weights * curvature, working[None], units=units, seed=seed)
         if penalty != "loo":
             lam = float(penalty) * weights.sum() / (weights @ curvature)
         theta, lam = _ridge(design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:])

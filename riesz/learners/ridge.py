@@ -10,8 +10,8 @@ Riesz loss :math:`E_n[\alpha^2 - 2 m(\alpha)]` with :math:`b = \sum_i \omega_i T
 leaving one row (or one cluster) out is a rank-one (or small-rank) correction.
 
 Rows are visited a block at a time; nothing of size n x p is copied. The basis is orthonormalised twice (Cholesky-QR2), which
-is as accurate as a QR decomposition for all but hopeless designs. In large samples an evenly spaced part of the rows (or
-clusters) is left out in turn, which is plenty to tell penalties apart.
+is as accurate as a QR decomposition for all but hopeless designs. In large samples a random part of the rows (or clusters) is
+left out in turn, which is plenty to tell penalties apart.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import BLOCK, Design
+from riesz.folds import draw_part
+from riesz.learners.standardise import Standard, directions, standardise
 from riesz.moment import Array, Evaluation, Rows
+from riesz.threads import go_on
 
-Own = slice | npt.NDArray[np.intp]
+Part = npt.NDArray[np.intp]
+Own = slice | Part
 
 _MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
-_MOST_CLUSTERS = 200  # the same for clusters, which cost more
+_MOST_CLUSTERS = 200  # the same for clusters, which cost more, ...
+_WORK = 2e8  # ... unless leaving more of them out takes no more multiplications than these
 _SMALL = 4  # a cluster is small when there are this many directions for each of its rows
 _ALONE = 1e-8  # a row or cluster with less room than this is the only one that shows a direction
-_DOUBTFUL = 1e-9  # directions with a smaller share of the largest eigenvalue are looked at twice
-_NULL = 1e-18  # and are collinear when their mean square, of standardised columns, is smaller than this
 GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e2, 17)])  # penalties tried, per row and for standardised columns
 
 
@@ -54,6 +57,8 @@ class Basis:
     tilt : Evaluation, shape (n,), or None
         The function v by which the inner product E[v f g] is weighted, on top of the weights; the Riesz loss is then
         E_n[v alpha^2 - 2 m(v alpha)].
+    seed : int
+        Of the part of the rows (or clusters) that are left out in turn, when they are many.
     """
 
     transform: Array
@@ -61,6 +66,7 @@ class Basis:
     shares: Array
     projections: Array
     tilt: Evaluation | None
+    seed: int
 
     @property
     def rank(self) -> int:
@@ -87,19 +93,79 @@ def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Rows, Arr
         yield own, rows, z, z @ transform
 
 
-def _left_out(design: Design, transform: Array) -> Iterator[tuple[Own, Rows, Array, Array]]:
+def _part(design: Design, basis: Basis) -> Part | None:
+    """The rows that are left out in turn; None when all are."""
+    return draw_part(len(design), _MOST_LEFT_OUT, basis.seed) if len(design) > _MOST_LEFT_OUT else None
+
+
+def _left_out(design: Design, basis: Basis, part: Part | None) -> Iterator[tuple[Own, Rows, Array, Array]]:
     """Blocks of the rows that are left out in turn."""
-    if len(design) <= _MOST_LEFT_OUT:
-        yield from _blocks(design, transform)
+    if part is None:
+        yield from _blocks(design, basis.transform)
         return
-    chosen = np.arange(0, len(design), -(-len(design) // _MOST_LEFT_OUT))
-    rows = chosen if isinstance(design.rows, slice) else design.rows[chosen]
-    for own, base, z, q in _blocks(design.take(rows), transform):
-        yield chosen[own], base, z, q
+    rows = part if isinstance(design.rows, slice) else design.rows[part]
+    for own, base, z, q in _blocks(design.take(rows), basis.transform):
+        yield part[own], base, z, q
+
+
+@dataclass(frozen=True)
+class Span:
+    """What the columns span on some rows, before they are penalised.
+
+    Attributes
+    ----------
+    standard : Standard
+    inner : ndarray, shape (p, k)
+        Combinations of standardised columns that are orthonormal on the rows.
+    shares : ndarray, shape (n,)
+    projections : ndarray, shape (k, targets)
+    tilt : Evaluation or None
+    """
+
+    standard: Standard
+    inner: Array
+    shares: Array
+    projections: Array
+    tilt: Evaluation | None
+
+    def basis(self, units: Array | None = None, seed: int = 0) -> Basis:
+        """The basis in which a penalty is diagonal; for the parameters see :func:`make_basis`."""
+        standard, inner = self.standard, self.inner
+        penalised = standard.penalised if units is None else standard.penalised * (units / standard.spread) ** 2
+        penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
+        wide = len(inner) > len(self.shares)
+        transform = standard.coefficients(inner @ rotation) if wide else standard.matrix @ inner @ rotation
+        return Basis(
+            transform, np.clip(penalty, 0.0, None), self.shares, rotation.T @ self.projections, self.tilt, seed
+        )
+
+
+def make_span(design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None) -> Span:
+    """Find what the columns span, and project targets on it; for the parameters see :func:`make_basis`."""
+    if tilt is not None:
+        weights = weights * tilt.observed
+    shares = weights / weights.sum()
+    standard = standardise(design, shares)
+    inner, _ = directions(design, standard, shares)  # the basis in terms of standardised columns
+    gram = np.zeros((inner.shape[1], inner.shape[1]))
+    projected = np.zeros((inner.shape[1], len(targets)))
+    for own, rows in design.blocks():
+        q = standard.apply(design.base.z[rows]) @ inner
+        weighted = q * shares[own, None]
+        gram += weighted.T @ q
+        projected += weighted.T @ targets[:, own].T
+    values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
+    turn = vectors / np.sqrt(values)
+    return Span(standard, inner @ turn, shares, turn.T @ projected, tilt)
 
 
 def make_basis(
-    design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None, units: Array | None = None
+    design: Design,
+    weights: Array,
+    targets: Array,
+    tilt: Evaluation | None = None,
+    units: Array | None = None,
+    seed: int = 0,
 ) -> Basis:
     """Build the basis for some rows and weights, and project targets on it.
 
@@ -114,89 +180,14 @@ def make_basis(
         See :class:`Basis`; the weights are multiplied by it.
     units : ndarray, shape (p,), optional
         What columns are divided by before their coefficients are penalised alike; by default their standard deviations.
+    seed : int
+        See :class:`Basis`.
 
     Returns
     -------
     Basis
     """
-    if tilt is not None:
-        weights = weights * tilt.observed
-    shares = weights / weights.sum()
-    standard = _standardise(design, shares)
-    penalised = standard.penalised if units is None else standard.penalised * (units / standard.spread) ** 2
-    inner, _ = _directions(design, standard, shares)  # the basis in terms of standardised columns
-    gram = np.zeros((inner.shape[1], inner.shape[1]))
-    projected = np.zeros((inner.shape[1], len(targets)))
-    for own, rows in design.blocks():
-        q = standard.apply(design.base.z[rows]) @ inner
-        weighted = q * shares[own, None]
-        gram += weighted.T @ q
-        projected += weighted.T @ targets[:, own].T
-    values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
-    turn = vectors / np.sqrt(values)
-    inner, projected = inner @ turn, turn.T @ projected
-    penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
-    transform = standard.matrix @ inner @ rotation
-    return Basis(transform, np.clip(penalty, 0.0, None), shares, rotation.T @ projected, tilt)
-
-
-def _directions(design: Design, standard: Standard, shares: Array) -> tuple[Array, Array]:
-    """Combinations of standardised columns that are nearly orthonormal on the rows, and those that are zero on every row.
-
-    Directions that look collinear are looked at again by themselves: that second look tells a small one from rounding.
-
-    Returns
-    -------
-    ndarray, shape (p, k)
-    ndarray, shape (p, p - k)
-    """
-
-    def look(at: Array) -> tuple[Array, Array]:
-        gram = np.zeros((at.shape[1], at.shape[1]))
-        for own, rows in design.blocks():
-            q = standard.apply(design.base.z[rows]) @ at
-            gram += (q * shares[own, None]).T @ q
-        values, vectors = np.linalg.eigh(gram)
-        return values, at @ vectors
-
-    values, found = look(np.eye(len(standard.spread)))
-    sure = values > _DOUBTFUL * values[-1]
-    inner = found[:, sure] / np.sqrt(values[sure])
-    if sure.all():
-        return inner, found[:, ~sure]
-    values, doubtful = look(found[:, ~sure])
-    rounding = 10 * np.finfo(float).eps * float(np.max(np.abs(standard.centre) / standard.spread, initial=0.0))
-    real = values > max(_NULL, rounding**2)
-    return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), doubtful[:, ~real]
-
-
-def unidentified(design: Design) -> tuple[int, list[str]] | None:
-    """Find a component that reads a combination of columns which is zero on every row, but not where the moment looks.
-
-    A covariate that repeats the treatment does that, and a cell without rows in one arm. No data can tell that
-    combination's coefficient, so the estimate would be arbitrary.
-
-    Returns
-    -------
-    (component, columns) or None
-        The columns that take part, the heaviest first.
-    """
-    shares = design.weights / design.weights.sum()
-    standard = _standardise(design, shares)
-    _, null = _directions(design, standard, shares)
-    if not null.shape[1]:
-        return None
-    for c in range(design.components):
-        size, reading = 0.0, np.zeros(len(standard.spread))
-        for _, rows in design.blocks():
-            m = design.base.moment.rows(design.base.z[rows], rows, c) @ standard.matrix
-            size += float(np.abs(m @ null).sum()) / len(design)
-            reading += m.sum(axis=0) / len(design)
-        if size > 1e-6:
-            weight = np.abs(null @ (null.T @ reading))
-            order = np.argsort(-weight)
-            return c, [design.base.names[j] for j in order if weight[j] > 0.1 * weight.max()][:4]
-    return None
+    return make_span(design, weights, targets, tilt).basis(units, seed)
 
 
 def _moment_rows(design: Design, basis: Basis, own: Own, rows: Rows, z: Array, component: int) -> Array:
@@ -205,59 +196,6 @@ def _moment_rows(design: Design, basis: Basis, own: Own, rows: Rows, z: Array, c
         return design.base.moment.rows(z, rows, component)
     part = basis.tilt.map(lambda values: values[..., own])
     return design.base.moment.rows(z, rows, component, part) / part.observed[:, None]
-
-
-@dataclass(frozen=True)
-class Standard:
-    """Standardised columns: (z - centre) / spread, the intercept left alone.
-
-    Attributes
-    ----------
-    centre, spread : ndarray, shape (p,)
-        Without an intercept the centre is zero: centring would add one.
-    penalised : ndarray, shape (p,)
-        1, and 0 for the intercept.
-    intercept : int or None
-    """
-
-    centre: Array
-    spread: Array
-    penalised: Array
-    intercept: int | None
-
-    def apply(self, z: Array) -> Array:
-        """Standardise rows; more precise than ``z @ matrix`` when means are large."""
-        return (z - self.centre) / self.spread
-
-    @property
-    def matrix(self) -> Array:
-        """The same as a matrix, shape (p, p), which also applies to moments of the columns."""
-        made = np.diag(1.0 / self.spread)
-        if self.intercept is not None:
-            made[self.intercept] -= self.centre / self.spread
-        return made
-
-
-def _standardise(design: Design, shares: Array) -> Standard:
-    """Weighted means and standard deviations of the columns."""
-    names, z = design.base.names, design.base.z
-    intercept = names.index("Intercept") if "Intercept" in names else None
-    start = z[0]  # sums of squares around a row of the data lose nothing to large means
-    first, second = np.zeros(len(names)), np.zeros(len(names))
-    for own, rows in design.blocks():
-        gap = z[rows] - start
-        first += shares[own] @ gap
-        second += shares[own] @ gap**2
-    mean = start + first
-    variance = np.clip(second - first**2, 0.0, None)
-    penalised = np.ones(len(names))
-    if intercept is None:
-        centre, spread = np.zeros(len(names)), np.sqrt(variance + mean**2)
-    else:
-        centre, spread = mean, np.sqrt(variance)
-        centre[intercept], spread[intercept], penalised[intercept] = 0.0, 1.0, 0.0
-    constant = spread <= 1e-9 * np.abs(mean)  # rounding leaves a constant a spread of its own
-    return Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
 
 
 def moments(design: Design, basis: Basis) -> Array:
@@ -270,7 +208,10 @@ def moments(design: Design, basis: Basis) -> Array:
     return total @ basis.transform
 
 
-def _smallest(grid: Array, loss: Array) -> tuple[float, float]:
+def _smallest(grid: Array, loss: Array, basis: Basis, part: Part | None) -> tuple[float, float]:
+    """The best penalty and its loss, that of a part of the rows made comparable with that of all."""
+    if part is not None:
+        loss = loss / basis.shares[part].sum()
     best = np.nanargmin(loss)
     return float(grid[best]), float(loss[best])
 
@@ -279,15 +220,16 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
     """The penalty with the smallest leave-one-out (leave-one-cluster-out) squared error, and that error."""
     if design.groups is not None:
         return _choose_by_groups(design, basis, response, b, None, grid)
+    part = _part(design, basis)
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
-    for own, _, _, q in _left_out(design, basis.transform):
+    for own, _, _, q in _left_out(design, basis, part):
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
         alone = room < _ALONE  # a direction that this row alone shows: without it there is nothing to predict from
         error = (response[own, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
         loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
-    return _smallest(grid, loss)
+    return _smallest(grid, loss, basis, part)
 
 
 def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array, grid: Array) -> tuple[float, float]:
@@ -300,10 +242,11 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
     """
     if design.groups is not None:
         return _choose_by_groups(design, basis, None, b, component, grid)
+    part = _part(design, basis)
     shrink = basis.shrink(grid)
     rho = b[:, None] * shrink
     loss = np.zeros(len(grid))
-    for own, rows, z, q in _left_out(design, basis.transform):
+    for own, rows, z, q in _left_out(design, basis, part):
         m = _moment_rows(design, basis, own, rows, z, component) @ basis.transform
         share = basis.shares[own, None]
         room = 1.0 - share * (q**2 @ shrink)
@@ -312,7 +255,7 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
         alpha = (q @ rho - cross) / np.where(alone, 1.0, room)
         moment = m @ rho - share * (m**2 @ shrink) + cross * alpha
         loss += (share * np.where(alone, np.inf, alpha**2 - 2 * moment)).sum(axis=0)
-    return _smallest(grid, loss)
+    return _smallest(grid, loss, basis, part)
 
 
 def _choose_by_groups(
@@ -320,20 +263,23 @@ def _choose_by_groups(
 ) -> tuple[float, float]:
     """Leave one cluster out: {diag(1 + lambda d) - C_g} theta = b - b_g for each cluster g and penalty.
 
-    With more than two hundred clusters an evenly spaced part of them is left out in turn. Small ones are a small-rank correction,
-    made for all of one size at once.
+    With many clusters a random part of them is left out in turn: at least two hundred, more if they are small. Small ones are a
+    small-rank correction. Those of one size are left out together.
     """
     assert design.groups is not None
     order = np.argsort(design.groups, kind="stable")
     clusters = np.split(order, np.flatnonzero(np.diff(design.groups[order])) + 1)
-    clusters = clusters[:: -(-len(clusters) // _MOST_CLUSTERS)]
+    limit = _cluster_limit(len(design) / len(clusters), basis.rank, len(grid))
+    some = len(clusters) > limit
+    clusters = [clusters[at] for at in draw_part(len(clusters), limit, basis.seed)]
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
     for size in sorted({len(members) for members in clusters}):
         alike = np.stack([members for members in clusters if len(members) == size])
         small = _SMALL * size <= basis.rank
-        most = max(BLOCK // (len(grid) * size * basis.rank), 1) if small else 1
+        most = max(BLOCK // (len(grid) * (size if small else basis.rank) * basis.rank), 1)
         for first in range(0, len(alike), most):
+            go_on()
             own = alike[first : first + most].ravel()
             rows: npt.NDArray[np.intp] = own if isinstance(design.rows, slice) else design.rows[own]
             z, share = design.base.z[rows], basis.shares[own]
@@ -344,7 +290,13 @@ def _choose_by_groups(
             else:
                 y, m = None, _moment_rows(design, basis, own, rows, z, component) @ basis.transform
             loss += (_without_small if small else _without_large)(q, m, y, share, size, b, shrink)
-    return _smallest(grid, loss)
+    return _smallest(grid, loss, basis, np.concatenate(clusters) if some else None)
+
+
+def _cluster_limit(size: float, rank: int, penalties: int) -> int:
+    """How many clusters of a size are left out in turn: two hundred, or as many as the work allows."""
+    each = 30 * size**3 + size**2 * rank if _SMALL * size <= rank else rank**3 + size * rank**2
+    return max(_MOST_CLUSTERS, int(_WORK / (penalties * each)))
 
 
 def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
@@ -376,21 +328,25 @@ def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int,
 
 
 def _without_large(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
-    """The same for one cluster with about as many rows as there are directions, or more: solve as it stands."""
-    left = np.repeat(-(q.T @ (share[:, None] * q))[None], shrink.shape[1], axis=0)
-    np.einsum("lkk->lk", left)[...] += 1.0 / shrink.T
-    theta = _solve(left, b - share @ m)
-    fitted = q @ theta.T
-    return np.asarray(share @ (fitted**2 - 2 * (m @ theta.T) if y is None else (y[:, None] - fitted) ** 2))
+    """The same for clusters with about as many rows as there are directions, or more: solve as it stands."""
+    share = share.reshape(-1, size)
+    q, m = q.reshape(*share.shape, -1), m.reshape(*share.shape, -1)
+    left = np.repeat(-(q.swapaxes(1, 2) @ (share[..., None] * q))[:, None], shrink.shape[1], axis=1)
+    np.einsum("glkk->glk", left)[...] += 1.0 / shrink.T
+    theta = _solve(left, (b - (share[:, None] @ m)[:, 0])[:, None]).swapaxes(1, 2)  # (clusters, k, L)
+    fitted = q @ theta
+    loss = fitted**2 - 2 * (m @ theta) if y is None else (y.reshape(share.shape)[..., None] - fitted) ** 2
+    return np.asarray((share[:, None] @ loss).sum(axis=(0, 1)))
 
 
 def _solve(left: Array, right: Array) -> Array:
     """Solve for every penalty; one that leaves a direction only this cluster shows has no solution, and NaN rules it out."""
+    right = np.broadcast_to(right, left.shape[:-1])
     try:
-        return np.asarray(np.linalg.solve(left, np.broadcast_to(right, left.shape[:-1])[..., None])[..., 0])
+        return np.asarray(np.linalg.solve(left, right[..., None])[..., 0])
     except np.linalg.LinAlgError:
-        found = np.full(left.shape[:-1], np.nan)
-        for at, matrix in enumerate(left):
+        found = np.full(right.shape, np.nan)
+        for at in np.ndindex(right.shape[:-1]):
             with contextlib.suppress(np.linalg.LinAlgError):
-                found[at] = np.linalg.solve(matrix, right)
+                found[at] = np.linalg.solve(left[at], right[at])
         return found

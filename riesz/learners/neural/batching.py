@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from riesz.design import Base
+from riesz.errors import LearnerError
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.scaling import Scale
 from riesz.learners.neural.stations import Stations, make_stations
@@ -100,16 +101,18 @@ class Scales:
     """The scales of a stack's members as tensors, from the units that the feed keeps their bases in."""
 
     def __init__(self, members: Sequence[tuple[Scale, int]], feed: Feed) -> None:
-        def tensor(make: Callable[[Scale, Units], Any]) -> Tensor:
+        def tensor(make: Callable[[Scale, Units], Any], what: str = "the treatment") -> Tensor:
             rows = [make(scale, feed.units[origin]) for scale, origin in members]
-            return torch.as_tensor(np.array(rows, dtype=np.float32), device=feed.device)
+            return torch.as_tensor(_single(np.array(rows), what), device=feed.device)
 
         # the feed holds (x - u) / v, the network wants (x - c) / s = ((x - u) / v - (c - u) / v) * (v / s)
-        self.centre = tensor(lambda s, u: (s.centre - u.centre) / u.spread)[:, None, None]
-        self.factor = tensor(lambda s, u: u.spread / s.spread)[:, None, None]
-        self.slope = tensor(lambda s, u: 1.0 / s.spread)[:, None, None]
-        self.y_centre = tensor(lambda s, u: (s.y_centre - u.y_centre) / u.y_spread)[:, None]
-        self.y_factor = tensor(lambda s, u: u.y_spread / s.y_spread)[:, None]
+        covariate = "the treatment or a covariate"
+        self.centre = tensor(lambda s, u: (s.centre - u.centre) / u.spread, covariate)[:, None, None]
+        self.factor = tensor(lambda s, u: u.spread / s.spread, covariate)[:, None, None]
+        # only where a tangent is not zero: elsewhere a tiny unit does no harm
+        self.slope = tensor(lambda s, u: feed.bends / np.where(feed.bends, s.spread, 1.0), covariate)[:, None, None]
+        self.y_centre = tensor(lambda s, u: (s.y_centre - u.y_centre) / u.y_spread, "the outcome")[:, None]
+        self.y_factor = tensor(lambda s, u: u.y_spread / s.y_spread, "the outcome")[:, None]
         self.low = tensor(lambda s, u: (s.low - u.raw_centre) / u.raw_spread)[:, None, None, None]
         self.span = tensor(lambda s, u: s.span / u.raw_spread)[:, None, None, None]
         self.span_natural = tensor(lambda s, u: s.span)[:, None, None, None]
@@ -131,6 +134,8 @@ class Feed:
         d and H.
     dual : bool
         Whether some reading is a derivative.
+    bends : ndarray of bool, shape (d,)
+        Which inputs have tangents.
     """
 
     def __init__(self, bases: Sequence[Base], device: torch.device, expansions: Sequence[Expansions]) -> None:
@@ -154,16 +159,20 @@ class Feed:
         self.origins = {id(base): place for place, base in enumerate(bases)}
         self.units = [make_units(base, one) for base, one in zip(bases, stations, strict=True)]
         t, each = self.treatments, list(zip(bases, stations, self.units, strict=True))
-        self._covariates = self._tensor([(one.covariates - u.centre[t:]) / u.spread[t:] for _, one, u in each])
-        self._treatment = self._tensor([(one.treatment - u.centre[:t]) / u.spread[:t] for _, one, u in each])
+        self._covariates = self._tensor(
+            [(one.covariates - u.centre[t:]) / u.spread[t:] for _, one, u in each], "a covariate"
+        )
+        self._treatment = self._tensor(
+            [(one.treatment - u.centre[:t]) / u.spread[:t] for _, one, u in each], "the treatment"
+        )
         self._tangent = self._tensor([one.tangent for one in stations]) if self.dual else None
-        self._raw = self._tensor([(one.raw - u.raw_centre) / u.raw_spread for _, one, u in each])
+        self._raw = self._tensor([(one.raw - u.raw_centre) / u.raw_spread for _, one, u in each], "the treatment")
         self._observed = self._tensor(
             [one.observed[:, None, None] == np.arange(self.stations)[:, None] for one in stations]
         )
         self._observed_station = torch.as_tensor(np.concatenate([one.observed for one in stations]), device=device)
-        self._y = self._tensor([(base.y - u.y_centre) / u.y_spread for base, _, u in each])
-        self._weights = self._tensor([base.weights for base in bases])
+        self._y = self._tensor([(base.y - u.y_centre) / u.y_spread for base, _, u in each], "the outcome")
+        self._weights = self._tensor([base.weights for base in bases], "a weight")
         self._anchor = self._tensor([base.anchor.observed.T for base in bases])
         bent = bases[0].moment.is_derivative
         self._value_weights, self._slope_weights = (
@@ -185,9 +194,12 @@ class Feed:
             )
             for station, (columns, _, slopes) in first.changed.items()
         }
+        self.bends = np.arange(self.inputs) < (t if self.dual else 0)
+        for columns, _, slopes in first.changed.values():
+            self.bends[columns + t] |= slopes is not None
 
-    def _tensor(self, pieces: Sequence[Any]) -> Tensor:
-        return torch.as_tensor(np.concatenate(pieces).astype(np.float32), device=self.device)
+    def _tensor(self, pieces: Sequence[Any], what: str = "the moment or its anchor") -> Tensor:
+        return torch.as_tensor(_single(np.concatenate(pieces), what), device=self.device)
 
     def like(self, base: Base, origin: int) -> Feed:
         """A feed for another base, whose inputs are given as those of one in this feed."""
@@ -273,6 +285,18 @@ class Feed:
         shares = torch.cat([1.0 - a, a], dim=-1)
         slope = self.slope[:, None] / scales.span_natural
         return shares, torch.cat([-slope, slope], dim=-1).expand_as(shares)
+
+
+def _single(values: npt.NDArray[Any], what: str) -> npt.NDArray[np.float32]:
+    """Numbers in single precision, which ends at 3e38."""
+    with np.errstate(over="ignore"):
+        made = values.astype(np.float32)
+    if not (np.isfinite(made) | ~np.isfinite(values)).all():
+        raise LearnerError(
+            f"Networks compute in single precision, which ends at 3e38, and {what} goes beyond that once it is scaled: its unit is "
+            "very large or small, or there is an outlier. Measure it in another unit, drop the outlier, or use learner='linear'."
+        )
+    return made
 
 
 def _at_stations(weights: Array, stations: npt.NDArray[np.intp], count: int) -> Array:

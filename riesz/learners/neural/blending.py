@@ -95,7 +95,9 @@ class Blended(Fit):
         return self.networks.history()
 
 
-def blend(networks: Ensemble, closed: ClosedForm, stations: Stations, design: Design, parts: Sequence[Rows]) -> Blended:
+def blend(
+    networks: Ensemble, closed: ClosedForm, stations: Stations, design: Design, parts: Sequence[Rows], seed: int = 0
+) -> Blended:
     """Weigh networks against a closed form on rows that neither has seen.
 
     Parameters
@@ -109,12 +111,14 @@ def blend(networks: Ensemble, closed: ClosedForm, stations: Stations, design: De
         What they were fitted on.
     parts : sequence of ndarray of int
         For each network the rows of the base that it kept for validation.
+    seed : int
+        Of the random part of the rows that closed forms are refitted on, when they are many.
     """
     rows = np.arange(len(design.base.y))[design.rows]
     seen = np.concatenate(parts)
     place = np.split(np.arange(len(seen)), np.cumsum([len(part) for part in parts])[:-1])
     held = design.take(seen)
-    others = [refit(closed, design.take(np.setdiff1d(rows, part)), stations) for part in parts]
+    others = [refit(closed, design.take(np.setdiff1d(rows, part)), stations, seed) for part in parts]
     a = join([_closed(one, stations, design.take(part)) for one, part in zip(others, parts, strict=True)], place)
     each = [network.predict(held) for network in networks.fits]
     b = join([_at(one, own) for one, own in zip(each, place, strict=True)], place)

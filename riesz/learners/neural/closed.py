@@ -17,18 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.design import Base, Design
+from riesz.folds import draw_part
 from riesz.learners.linear import fit_logistic
 from riesz.learners.neural.expansion import Expansions
 from riesz.learners.neural.representation import as_columns
 from riesz.learners.neural.scaling import units
 from riesz.learners.neural.stations import Stations, make_stations
-from riesz.learners.ridge import Basis, choose_outcome_penalty, choose_riesz_penalty, make_basis, moments
+from riesz.learners.ridge import Basis, Span, choose_outcome_penalty, choose_riesz_penalty, make_span, moments
 from riesz.moment import Array, Evaluation
 
 Rows = npt.NDArray[np.intp]
 
 MOST_ROWS = 20_000  # rows that a closed form on learned or made features is solved on, at most
 _MOST_NUMBERS = 4_000_000  # features times rows
+_MOST_EVALUATED = 5 * _MOST_NUMBERS  # the same where nothing is solved
 _MOST_FEATURES = 1000  # larger sets are passed over, but for the first
 _FEWEST = 30  # rows of an arm that has a regression of its own
 
@@ -104,8 +106,9 @@ class ClosedForm:
         for features in {id(one.features): one.features for one in targets}.values():
             own = [target for target, one in enumerate(targets) if one.features is features]
             theta = np.stack([targets[target].coefficients for target in own])
-            for first in range(0, len(rows), MOST_ROWS):
-                place = slice(first, first + MOST_ROWS)
+            at_once = int(np.clip(_MOST_EVALUATED // (1 + theta.shape[1]), 256, MOST_ROWS))
+            for first in range(0, len(rows), at_once):
+                place = slice(first, first + at_once)
                 part = _features(features, stations, base, rows[place])
                 whole.observed[own, place] = theta[:, :1] + theta[:, 1:] @ part.observed
                 whole.values[own, :, place] = theta[:, :1, None] + np.tensordot(theta[:, 1:], part.values, 1)
@@ -114,53 +117,58 @@ class ClosedForm:
         return whole.map(lambda values: values[0]), whole.map(lambda values: values[1:])
 
 
-def make_closed_form(design: Design, stations: Stations) -> ClosedForm:
-    """Solve on the rows of a design, and choose; the stations are those of its base."""
+def make_closed_form(design: Design, stations: Stations, seed: int = 0) -> ClosedForm:
+    """Solve on the rows of a design, a random part if they are many, and choose; the stations are those of its base."""
     best: list[tuple[float, Solution] | None] = [None] * (1 + design.components)
     for features in _sets(stations, design.base):
-        made = _columns(features, stations, design)
-        basis = _basis(made)
+        made = _columns(features, stations, design, seed)
+        span = _span(made)  # the same for mu and rr, whose penalties differ
+        basis = span.basis(seed=seed)
         m = moments(made, basis)
-        found = [_ridge_by_leaving_out(features, made)]
+        found = [_ridge_by_leaving_out(features, made, span, seed)]
         for c in range(design.components):
             penalty, loss = choose_riesz_penalty(made, basis, c, m[c], basis.penalties)
             found.append((loss, Solution(features, basis.solve(m[c], penalty), penalty)))
         best = [one if old is None or one[0] < old[0] else old for one, old in zip(found, best, strict=True)]
     mu, *rr = [leader[1] for leader in best if leader is not None]
-    apart = _arm_by_arm(stations, design)
+    apart = _arm_by_arm(stations, design, seed)
     if apart is not None and best[0] is not None and apart[0] < best[0][0]:
         mu = apart[1]
     if design.base.family == "binomial":
-        mu = _again(mu, stations, design, lambda made, one: fit_logistic(made, "loo", _sizes(made)))
+        mu = _again(mu, stations, design, seed, lambda made, one: fit_logistic(made, "loo", _sizes(made), seed))
     return ClosedForm(stations.expansions, mu, tuple(rr))
 
 
-def refit(closed: ClosedForm, design: Design, stations: Stations) -> ClosedForm:
+def refit(closed: ClosedForm, design: Design, stations: Stations, seed: int = 0) -> ClosedForm:
     """The same features and penalties on another design's rows; the stations are those of its base."""
-    if design.base.family == "binomial":
-        mu = _again(closed.mu, stations, design, lambda made, one: fit_logistic(made, one.penalty, _sizes(made)))
-    else:
-        mu = _again(closed.mu, stations, design, _ridge)
-    found: dict[int, tuple[Basis, Array]] = {}
+    found: dict[int, tuple[Span, Basis, Array]] = {}
     rr = []
     for component, one in enumerate(closed.rr):
         if id(one.features) not in found:
-            made = _columns(one.features, stations, design)
-            basis = _basis(made)
-            found[id(one.features)] = basis, moments(made, basis)
-        basis, m = found[id(one.features)]
+            made = _columns(one.features, stations, design, seed)
+            span = _span(made)
+            basis = span.basis(seed=seed)
+            found[id(one.features)] = span, basis, moments(made, basis)
+        _, basis, m = found[id(one.features)]
         rr.append(Solution(one.features, basis.solve(m[component], one.penalty), one.penalty))
+    if design.base.family == "binomial":
+        mu = _again(closed.mu, stations, design, seed, lambda made, one: fit_logistic(made, one.penalty, _sizes(made)))
+    else:
+        spans = {key: span for key, (span, _, _) in found.items()}
+        mu = _again(closed.mu, stations, design, seed, lambda made, one: _ridge(made, one, spans.get(id(one.features))))
     return ClosedForm(closed.expansions, mu, tuple(rr))
 
 
-def _again(one: Solution, stations: Stations, design: Design, solve: Callable[..., tuple[Array, float]]) -> Solution:
+def _again(
+    one: Solution, stations: Stations, design: Design, seed: int, solve: Callable[..., tuple[Array, float]]
+) -> Solution:
     """The same features, solved in another way or on other rows: ``solve(made, one)`` gives coefficients and a penalty."""
     if not one.parts:
-        return Solution(one.features, *solve(_columns(one.features, stations, design), one))
+        return Solution(one.features, *solve(_columns(one.features, stations, design, seed), one))
     assert one.features.arms is not None
     own = _rows_of_arms(design, len(one.parts))
     parts = [
-        Solution(part.features, *solve(_columns(part.features, stations, design.take(rows)), part))
+        Solution(part.features, *solve(_columns(part.features, stations, design.take(rows), seed), part))
         if len(rows)
         else part
         for part, rows in zip(one.parts, own, strict=True)
@@ -168,12 +176,13 @@ def _again(one: Solution, stations: Stations, design: Design, solve: Callable[..
     return _joined(parts, one.features.arms)
 
 
-def _ridge(made: Design, one: Solution) -> tuple[Array, float]:
-    basis = _basis(made, _sizes(made))
+def _ridge(made: Design, one: Solution, span: Span | None) -> tuple[Array, float]:
+    """A ridge regression of the outcome; the span is given if it is known already."""
+    basis = (span or _span(made)).basis(_sizes(made))
     return basis.solve(basis.projections[:, 0], one.penalty), one.penalty
 
 
-def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | None:
+def _arm_by_arm(stations: Stations, design: Design, seed: int) -> tuple[float, Solution] | None:
     """A regression for each arm, with the leave-one-out loss of all; None without arms, or when an arm has few rows."""
     arms = arms_of(stations, design.base)
     if arms is None:
@@ -188,16 +197,17 @@ def _arm_by_arm(stations: Stations, design: Design) -> tuple[float, Solution] | 
             return None
         own = design.take(rows)
         sets = [FeatureSet(mask, np.zeros_like(mask)) for mask in masks]
-        tried = [_ridge_by_leaving_out(features, _columns(features, stations, own)) for features in sets]
+        each = [(features, _columns(features, stations, own, seed)) for features in sets]
+        tried = [_ridge_by_leaving_out(features, made, _span(made), seed) for features, made in each]
         loss, part = min(tried, key=lambda found: found[0])
         parts.append(part)
         total += loss * float(own.weights.sum() / design.weights.sum())
     return total, _joined(parts, arms)
 
 
-def _ridge_by_leaving_out(features: FeatureSet, made: Design) -> tuple[float, Solution]:
+def _ridge_by_leaving_out(features: FeatureSet, made: Design, span: Span, seed: int) -> tuple[float, Solution]:
     """A ridge regression of the outcome on features, with its leave-one-out loss."""
-    basis = _basis(made, _sizes(made))
+    basis = span.basis(_sizes(made), seed)
     direction = basis.projections[:, 0]
     penalty, loss = choose_outcome_penalty(made, basis, made.y, direction, basis.penalties)
     return loss, Solution(features, basis.solve(direction, penalty), penalty)
@@ -245,13 +255,17 @@ def _sets(stations: Stations, base: Base) -> Iterator[FeatureSet]:
             yield FeatureSet(main, product, *unit)
 
 
-def _columns(features: FeatureSet, stations: Stations, design: Design) -> Design:
-    """A design whose columns are the features, on an evenly spaced part of the rows if they are many."""
+def most_rows(rows: int, features: int) -> int:
+    """On how many of some rows a closed form with so many features is solved."""
+    return min(rows, int(np.clip(_MOST_NUMBERS // max(features, 1), 2000, MOST_ROWS)))
+
+
+def _columns(features: FeatureSet, stations: Stations, design: Design, seed: int) -> Design:
+    """A design whose columns are the features, on a random part of the rows if they are many."""
     rows = np.arange(len(design.base.y))[design.rows]
     blocks = stations.raw.shape[2] if features.arms is None else len(features.arms)
     size = features.main.sum() + blocks * features.product.sum()
-    most = int(np.clip(_MOST_NUMBERS // max(size, 1), 2000, MOST_ROWS))
-    rows = rows[:: -(-len(rows) // most)]
+    rows = rows[draw_part(len(rows), most_rows(len(rows), int(size)), seed)]
     return as_columns(design.base, rows, _features(features, stations, design.base, rows))
 
 
@@ -260,9 +274,9 @@ def _sizes(made: Design) -> Array:
     return units(made.base.z[made.rows], made.weights / made.weights.sum(), constant=1.0)
 
 
-def _basis(made: Design, sizes: Array | None = None) -> Basis:
-    """A basis for columns in units of these sizes, by default of their deviations."""
-    return make_basis(made, made.weights, made.y[None], units=sizes)
+def _span(made: Design) -> Span:
+    """What the features span on the rows, with the outcome projected on it."""
+    return make_span(made, made.weights, made.y[None])
 
 
 def _features(features: FeatureSet, stations: Stations, base: Base, rows: Rows) -> Evaluation:

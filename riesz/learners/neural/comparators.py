@@ -22,14 +22,16 @@ class Comparator(NetworkLearner):
     """A learner that adds settings of its own, an objective and a reading."""
 
     @abstractmethod
-    def _reading(self, network: NetworkFit, design: Design) -> Reading:
-        """How mu and rr are read from a network that was trained on a design."""
+    def _reading(self, network: NetworkFit, design: Design, seed: int) -> Reading:
+        """How mu and rr are read from a network that was trained on a design with a seed."""
 
-    def _fits(self, designs: Sequence[Design], trained: Sequence[Sequence[TrainedNetwork]]) -> list[Fit]:
+    def _fits(
+        self, designs: Sequence[Design], seeds: Sequence[int], trained: Sequence[Sequence[TrainedNetwork]]
+    ) -> list[Fit]:
         made: list[Fit] = []
-        for design, nets in zip(designs, trained, strict=True):
+        for design, seed, nets in zip(designs, seeds, trained, strict=True):
             own = tuple(net.fit for net in nets)
-            made.append(Networks(Ensemble(own), tuple(self._reading(net, design) for net in own)))
+            made.append(Networks(Ensemble(own), tuple(self._reading(net, design, seed) for net in own)))
         return made
 
 

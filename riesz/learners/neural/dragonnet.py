@@ -134,5 +134,5 @@ class DragonNet(ArmByArm):
     def _objective(self, family: str) -> PropensityLoss:
         return PropensityLoss(family, self.propensity_weight, self.targeted_weight, self.squeeze)
 
-    def _reading(self, network: NetworkFit, design: Design) -> PropensityReading:
+    def _reading(self, network: NetworkFit, design: Design, seed: int) -> PropensityReading:
         return PropensityReading(self.srr, self.squeeze)

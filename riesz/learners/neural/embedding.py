@@ -18,6 +18,7 @@ import numpy as np
 
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
+from riesz.folds import draw_part
 from riesz.learners.derived import arm_numbers
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.closed import MOST_ROWS
@@ -97,11 +98,11 @@ class NeuralEmbedding(ArmByArm):
     def _objective(self, family: str) -> Outcome:
         return Outcome(family)
 
-    def _reading(self, network: NetworkFit, design: Design) -> EmbeddingReading:
+    def _reading(self, network: NetworkFit, design: Design, seed: int) -> EmbeddingReading:
         rows = np.arange(len(design.base.y))[design.rows]
-        rows = rows[:: -(-len(rows) // MOST_ROWS)]
+        rows = rows[draw_part(len(rows), MOST_ROWS, seed)]
         made = as_columns(design.base, rows, _features(network, design.take(rows)))
-        basis = make_basis(made, made.weights, made.y[None])
+        basis = make_basis(made, made.weights, made.y[None], seed=seed)
         b = basis.projections[:, 0]
         penalty = self.penalty
         if penalty == "loo":

@@ -19,6 +19,7 @@ from riesz.design import Base
 from riesz.moment import Array
 
 _QUANTILES = (0.03, 0.22, 0.41, 0.59, 0.78, 0.97)
+_LEAST = 1e-90  # cubes of smaller numbers vanish
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def make_expansion(x: Array) -> Expansion:
     if len(values) < 2 * len(_QUANTILES):
         return plain()
     knots = np.quantile(x, _QUANTILES)
-    if np.min(np.diff(knots)) < 1e-3 * np.ptp(knots):
+    if np.min(np.diff(knots)) < 1e-3 * np.ptp(knots) or not _LEAST < np.ptp(knots) < 1 / _LEAST:
         return plain()
     raw = _raw(x, knots)
     centre = raw.mean(axis=0)

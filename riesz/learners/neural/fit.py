@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from riesz.design import Base, Design
+from riesz.folds import draw_part
 from riesz.learners.base import Fit
 from riesz.learners.linear import probability, riesz_coefficients
 from riesz.learners.neural.batching import Batch, Feed, Scales
@@ -101,14 +102,14 @@ class NetworkFit:
         """The course of training, one row an epoch."""
         return pd.DataFrame(self.trained.history, columns=list(self.trained.columns))
 
-    def solved_exactly(self, design: Design) -> NetworkFit:
-        """The same network with beta_perp's last layer solved in closed form on the rows of a design."""
+    def solved_exactly(self, design: Design, seed: int) -> NetworkFit:
+        """The same network with beta_perp's last layer solved in closed form on the rows of a design, or a random part of them."""
         rows = np.arange(len(design.base.y))[design.rows]
-        rows = rows[:: -(-len(rows) // MOST_ROWS)]
+        rows = rows[draw_part(len(rows), MOST_ROWS, seed)]
         at = self._walk(self.trained.rr, rows, design.base, self.feed, representation=True)
         phi = _Readings(self.feed, design.base, rows).evaluate(at.heads, at.head_slopes)
         made = as_columns(design.base, rows, phi)
-        basis = make_basis(made, made.weights, np.vstack([made.y, made.base.anchor.observed]))
+        basis = make_basis(made, made.weights, np.vstack([made.y, made.base.anchor.observed]), seed=seed)
         coefficients, _ = riesz_coefficients(made, basis, "loo", constrained=True)
         return replace(self, exact=coefficients)
 

@@ -14,7 +14,7 @@ import pandas as pd
 from riesz.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
-from riesz.learners.neural.batching import Feed
+from riesz.learners.neural.batching import Feed, Scales
 from riesz.learners.neural.expansion import Expansions, make_expansions
 from riesz.learners.neural.fit import NetworkFit
 from riesz.learners.neural.network import Shape
@@ -145,7 +145,9 @@ class NetworkLearner(Learner):
         """What is minimised."""
 
     @abstractmethod
-    def _fits(self, designs: Sequence[Design], trained: Sequence[Sequence[TrainedNetwork]]) -> list[Fit]:
+    def _fits(
+        self, designs: Sequence[Design], seeds: Sequence[int], trained: Sequence[Sequence[TrainedNetwork]]
+    ) -> list[Fit]:
         """What becomes of the networks of each design."""
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
@@ -172,6 +174,7 @@ class NetworkLearner(Learner):
         schedule = Schedule(
             self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
         )
+        Scales([(member.scale, member.origin) for member in members], feed)  # refuses what single precision cannot hold
         objective = self._objective(designs[0].base.family)
         trained = train_members(
             feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks, len(members))
@@ -183,4 +186,4 @@ class NetworkLearner(Learner):
             )
             for one, member, offset in zip(trained, members, offsets, strict=True)
         ]
-        return self._fits(designs, [nets[k : k + self.networks] for k in range(0, len(nets), self.networks)])
+        return self._fits(designs, seeds, [nets[k : k + self.networks] for k in range(0, len(nets), self.networks)])

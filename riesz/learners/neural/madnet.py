@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 from riesz.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit
+from riesz.learners.cost import MANY, closed_form_seconds, network_seconds
 from riesz.learners.neural.batching import Feed
 from riesz.learners.neural.blending import blend
-from riesz.learners.neural.closed import make_closed_form
+from riesz.learners.neural.closed import make_closed_form, most_rows
 from riesz.learners.neural.expansion import make_expansions
 from riesz.learners.neural.fit import Ensemble
 from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedNetwork
@@ -190,6 +191,15 @@ class MADNet(NetworkLearner):
     def usual_repeats(self, units: int) -> int:
         return self.repeats or (3 if units <= _FEW else 1)
 
+    def seconds(self, design: Design, rows: int) -> float:
+        inputs = len(design.base.covariates)
+        if inputs < MANY:
+            return 0.0
+        trained = self.networks * network_seconds(rows, inputs, self.width)
+        if self.companion is None:
+            return trained
+        return trained + (1 + self.networks) * closed_form_seconds(most_rows(rows, inputs), inputs)
+
     def check(self, design: Design, rows: int) -> None:
         check_design(design, rows, self.device, "MADNet")
 
@@ -199,20 +209,21 @@ class MADNet(NetworkLearner):
         beside = "" if self.companion is None else " with splines"
         return f"MADNet{beside}" + (f" ({', '.join(unusual)})" if unusual else "")
 
-    def _fits(self, designs: Sequence[Design], trained: Sequence[Sequence[TrainedNetwork]]) -> list[Fit]:
+    def _fits(
+        self, designs: Sequence[Design], seeds: Sequence[int], trained: Sequence[Sequence[TrainedNetwork]]
+    ) -> list[Fit]:
         bases = {id(design.base): design.base for design in designs if self.companion is not None}
         stations = {key: make_stations(base, make_expansions(base, expand=True)) for key, base in bases.items()}
         made: list[Fit] = []
-        for design, own in zip(designs, trained, strict=True):
-            nets = [net.fit.solved_exactly(design) if self.constraint == "exact" else net.fit for net in own]
+        for design, seed, own in zip(designs, seeds, trained, strict=True):
+            nets = [net.fit.solved_exactly(design, seed) if self.constraint == "exact" else net.fit for net in own]
             ensemble = Ensemble(tuple(nets))
             if self.companion is None:
                 made.append(ensemble)
                 continue
             points = stations[id(design.base)]
-            made.append(
-                blend(ensemble, make_closed_form(design, points), points, design, [net.held_out for net in own])
-            )
+            closed = make_closed_form(design, points, seed)
+            made.append(blend(ensemble, closed, points, design, [net.held_out for net in own], seed))
         return made
 
     def _shape(self, feed: Feed, components: int) -> Shape:

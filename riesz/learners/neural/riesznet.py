@@ -127,5 +127,5 @@ class RieszNet(Comparator):
     def _objective(self, family: str) -> RieszLoss:
         return RieszLoss(family, self.rr_weight, self.targeted_weight)
 
-    def _reading(self, network: NetworkFit, design: Design) -> RieszReading:
+    def _reading(self, network: NetworkFit, design: Design, seed: int) -> RieszReading:
         return RieszReading(self.srr)

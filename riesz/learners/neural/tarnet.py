@@ -89,5 +89,5 @@ class TARNet(ArmByArm):
     def _objective(self, family: str) -> Outcome:
         return Outcome(family)
 
-    def _reading(self, network: NetworkFit, design: Design) -> OutcomeReading:
+    def _reading(self, network: NetworkFit, design: Design, seed: int) -> OutcomeReading:
         return OutcomeReading()

@@ -17,12 +17,14 @@ import torch
 from torch import Tensor
 
 from riesz.errors import LearnerError
+from riesz.folds import draw_part
 from riesz.learners.base import Watch
 from riesz.learners.neural.batching import Batch, Feed, Scales
 from riesz.learners.neural.network import Shape, Stack, initial
 from riesz.learners.neural.objectives.base import Objective, Seen, pull_back, see
 from riesz.learners.neural.scaling import Scale
 from riesz.learners.neural.schedule import USUAL_MOMENTUM, Schedule
+from riesz.threads import go_on
 
 MOST_VALIDATION_ROWS = 20_000
 GATHERED = 2_000_000  # inputs gathered at once, at most
@@ -211,8 +213,9 @@ class _Run:
         parts = [self.members[progress.number].rows(progress.stage) for progress in shown]
         index = np.zeros((len(shown), self.valid_size), dtype=np.int64)
         filled = np.zeros((len(shown), self.valid_size), dtype=np.float32)
-        for at, (_, rows) in enumerate(parts):
-            rows = rows[:: -(-len(rows) // MOST_VALIDATION_ROWS)]
+        for at, (progress, (_, rows)) in enumerate(zip(shown, parts, strict=True)):
+            seed = (*self.members[progress.number].seeds, progress.stage)
+            rows = rows[draw_part(len(rows), MOST_VALIDATION_ROWS, seed)]
             index[at, : len(rows)], filled[at, : len(rows)] = rows, 1.0
         self.validation = self._gather(index, filled)
         self.mean_weights = self.feed.mean_weights([train for train, _ in parts])
@@ -230,6 +233,7 @@ class _Run:
         epochs = self._tensor([progress.epoch for progress in self.active] * (2 if self.ghost else 1))
         total = torch.zeros_like(epochs)
         for batch in self._batches():
+            go_on()
             seen = self._see(batch)
             terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
             self.stack.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
