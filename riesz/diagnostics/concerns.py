@@ -26,7 +26,8 @@ from riesz.moment import Array
 # E_n[rr beta] misses h_n(beta), which is known, by more than this share and by more than so many of its standard errors. Fits of
 # the simulations `binary` and `continuous` on even seeds, whose rr their learner can represent: 0 of 3,000 parameters flagged
 # with `linear` (300, 1,000 and 4,000 rows), 0 of 320 with the default (500 to 4,000). A true rr, which is not fitted to these
-# rows, is flagged in at most 0.3%. An rr that cannot represent its anchor (`linear` for the IPE, 15% off) is flagged once there are enough rows.
+# rows, is flagged in at most 0.3%. An rr that cannot represent its anchor (`linear` for the IPE, 15% off) is flagged once there
+# are enough rows.
 ANCHOR_GAP = 0.1
 ANCHOR_Z = 3.0
 EFFECTIVE_ROWS = 30  # fewer effective rows are too few for a normal approximation
