@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / "riesz"
 #: left to right; modules on one level do not import one another
 LEVELS = [
     {"errors", "quoting", "version"},
-    {"arithmetic", "caller", "differences", "selection", "study_files", "threads"},
+    {"arithmetic", "caller", "differences", "progress", "selection", "study_files", "threads"},
     {"estimands", "formula", "frame"},
     {"harmless", "moment"},
     {"columns"},
