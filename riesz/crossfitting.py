@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tqdm.auto import tqdm
 
 from riesz.caller import warn
 from riesz.copies import find_copies, merge, summed
@@ -28,6 +27,7 @@ from riesz.learners import Fit, Learner
 from riesz.learners.cost import LONG, identification_seconds, words
 from riesz.moment import Array
 from riesz.predictions import Predictions, cap, join, scales, times
+from riesz.progress import progress_bar
 from riesz.threads import Stopped, go_on, in_threads, one_openmp_thread, one_thread
 
 PATIENCE = 1.5  # seconds without a progress bar
@@ -222,7 +222,7 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
         )
     hidden, stop = None if progress is None else not progress, Event()
     with (
-        tqdm(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
+        progress_bar(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
         one_thread() if learner.one_thread else nullcontext(),
     ):
 

@@ -30,7 +30,6 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 from scipy import stats
-from tqdm.auto import tqdm
 
 from riesz.datasets import Simulation, get
 from riesz.default_settings import chosen
@@ -38,6 +37,7 @@ from riesz.errors import DataError, FormulaError, listing, nearest
 from riesz.estimation import Options, estimate
 from riesz.keywords import refuse_unknown
 from riesz.learners import Learner
+from riesz.progress import progress_bar
 from riesz.study_files import COLUMNS, StudyFile, settings_of, words
 from riesz.version import __version__
 
@@ -117,7 +117,7 @@ def study(
         for start in range(0, len(todo), _CHUNK)
     ]
     hidden = None if progress is None else not progress
-    with tqdm(total=len(todo), desc=f"{simulation}, n={n}", unit="draw", disable=hidden) as bar:
+    with progress_bar(total=len(todo), desc=f"{simulation}, n={n}", unit="draw", disable=hidden) as bar:
         for piece in _run(jobs, int(processes)):
             pieces.append(piece)
             bar.update(piece["draw"].nunique())

@@ -34,6 +34,8 @@ from riesz.replacement import replace_columns
 from riesz.trimming import Trimming
 from riesz.untrained import refuse_untrained
 
+_MOST_REPEATS = 10_000
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -75,21 +77,37 @@ class Settings:
         for name, value, least in (("repeats", self.repeats, 1), ("n_jobs", self.n_jobs, 1), ("seed", self.seed, 0)):
             if value is None and name == "repeats":
                 continue
-            if not isinstance(value, (int, np.integer)) or value < least:
-                raise LearnerError(f"{name}={value!r}: wanted a whole number, {least} or larger.")
-        number = isinstance(self.folds, (int, np.integer, float)) and not isinstance(self.folds, bool)
-        if (
-            self.folds is None
-            or (np.isscalar(self.folds) and not isinstance(self.folds, str) and not number)
-            or (number and not (self.folds >= 1 and np.isfinite(self.folds) and self.folds == int(self.folds)))
-        ):
+            if value is None or not _is_whole(value) or value < least:
+                raise LearnerError(f"{name}={_shown(value)}: wanted a whole number, {least} or larger.")
+        if self.repeats is not None and self.repeats > _MOST_REPEATS:
             raise LearnerError(
-                f"folds={self.folds!r}: wanted a whole number (1 means no sample splitting) or fold labels."
+                f"repeats={_shown(self.repeats)}: must be at most {_MOST_REPEATS:,}. Cross-fitting is repeated so that the answer "
+                "does not depend on one split, and a few repeats do that."
+            )
+        folds: Any = self.folds
+        number = folds is None or (np.isscalar(folds) and not isinstance(folds, str))
+        if number and not (_is_whole(folds, floats=True) and folds >= 1):
+            raise LearnerError(
+                f"folds={_shown(folds)}: wanted a whole number (1 means no sample splitting) or fold labels."
             )
         if self.bounds is not None:
             numbers = isinstance(self.bounds, (tuple, list)) and all(isinstance(limit, Real) for limit in self.bounds)
             if not (numbers and len(self.bounds) == 2 and -np.inf < self.bounds[0] < self.bounds[1] < np.inf):
                 raise DataError(f"bounds={self.bounds!r}: wanted two finite numbers, the smaller first.")
+
+
+def _is_whole(value: Any, floats: bool = False) -> bool:
+    """Whether a value is a whole number, of any size; True and False are not, and 5.0 is if floats may be."""
+    if isinstance(value, float):  # numpy's, too
+        return floats and value.is_integer()
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    """A value as it was given; of a number with hundreds of digits only how many they are."""
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"{'-' if value < 0 else ''}10**{int(value.bit_length() * np.log10(2))} or so"
+    return repr(value) if not isinstance(value, np.generic) else str(value)
 
 
 def _one_of(name: str, value: object, known: Sequence[str] | Mapping[str, object]) -> None:
@@ -289,7 +307,9 @@ def _splits(
         drawn = [[labels]]
     else:
         folds = int(settings.folds)
-        _check_fold_count(folds, n, arms, treatment.name, levels, clusters)
+        if folds > n:
+            raise DataError(f"folds={_shown(settings.folds)}, but only {n} rows are in use. Use fewer folds.")
+        _check_fold_count(folds, arms, treatment.name, levels, clusters)
         copies = None if clusters.codes else find_copies(blueprint.design.base)
         units = n if copies is None else int(copies.max()) + 1
         if folds > units:
@@ -333,14 +353,11 @@ def _draw(
 
 def _check_fold_count(
     folds: int,
-    n: int,
     arms: npt.NDArray[np.intp] | None,
     name: str,
     levels: Sequence[str],
     clusters: ClusterLabels,
 ) -> None:
-    if folds > n:
-        raise DataError(f"folds={folds}, but only {n} rows are in use. Use fewer folds.")
     if folds > 1 and arms is not None:
         counts = np.bincount(arms, minlength=len(levels))
         if counts.min() < folds:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / "riesz"
 #: left to right; modules on one level do not import one another
 LEVELS = [
     {"arrow", "errors", "formatting", "quoting", "replacement", "version"},
-    {"arithmetic", "caller", "differences", "keywords", "selection", "study_files", "terms", "threads"},
+    {"arithmetic", "caller", "differences", "keywords", "progress", "selection", "study_files", "terms", "threads"},
     {"estimands", "formula", "frame"},
     {"allowlist", "moment"},
     {"evaluation", "harmless"},

@@ -495,3 +495,44 @@ def test_tiny_units_of_a_covariate_do_not_break_splines() -> None:
     """Cubes of 1e-120 vanish."""
     data = dose().assign(x1=lambda frame: 1e-120 * frame["x1"])
     assert np.isfinite(riesz.ade("y ~ treat(d) + x1 + x2", data, learner=QUICK, folds=2).params).all()
+
+
+# Numbers of folds, repeats, threads and seeds that nobody means.
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"folds": 10**30}, "folds=1000000000000000000000000000000, but only 400 rows are in use"),
+        ({"folds": 10**9999}, r"folds=10\*\*9999 or so, but only 400 rows are in use"),
+        ({"folds": 1e300}, "folds=1e\\+300, but only 400 rows are in use"),
+        ({"folds": -(10**30)}, "folds=-10+: wanted a whole number"),
+        ({"folds": np.inf}, "folds=inf: wanted a whole number"),
+        ({"folds": 2.5}, "folds=2.5: wanted a whole number"),
+        ({"folds": True}, "folds=True: wanted a whole number"),
+        ({"repeats": 10**30}, "repeats=10+: must be at most 10,000"),
+        ({"repeats": 10**6}, "repeats=1000000: must be"),
+        ({"repeats": True}, "repeats=True: wanted a whole number"),
+        ({"repeats": 2.0}, "repeats=2.0: wanted a whole number"),
+        ({"n_jobs": 0}, "n_jobs=0: wanted a whole number"),
+        ({"n_jobs": True}, "n_jobs=True: wanted a whole number"),
+        ({"n_jobs": -1}, "n_jobs=-1: wanted a whole number"),
+        ({"seed": -1}, "seed=-1: wanted a whole number"),
+        ({"seed": 1.5}, "seed=1.5: wanted a whole number"),
+        ({"seed": True}, "seed=True: wanted a whole number"),
+        ({"seed": "a"}, "seed='a': wanted a whole number"),
+    ],
+)
+def test_absurd_numbers_are_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(riesz.RieszError, match=words):
+        riesz.ade("y ~ treat(d) + x1", dose(), **options)
+
+
+def test_large_numbers_that_make_sense_are_fine(tmp_path: Path) -> None:
+    """More threads than fits, and a seed of any size, which a file keeps."""
+    plain = riesz.ade("y ~ treat(d) + x1", dose(), seed=3)
+    many = riesz.ade("y ~ treat(d) + x1", dose(), seed=np.int64(3), n_jobs=10**30, folds=np.float64(5))
+    np.testing.assert_array_equal(many.influence, plain.influence)
+    large = riesz.ade("y ~ treat(d) + x1", dose(), seed=10**30)
+    large.save(tmp_path / "fit.riesz")
+    assert riesz.load(tmp_path / "fit.riesz").model.seed == 10**30

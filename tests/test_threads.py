@@ -22,6 +22,7 @@ import riesz
 from riesz.design import Design
 from riesz.learners import Fit, Linear
 from riesz.learners.base import Watch
+from riesz.progress import progress_bar
 
 ROOT = Path(__file__).parents[1]
 
@@ -199,3 +200,53 @@ def test_many_fits_at_once_are_those_of_one_after_the_other(binary_frame: pd.Dat
         assert set(blas()) == {2}
     for seed, one in enumerate(alone):
         np.testing.assert_array_equal(found[seed], one.influence)
+
+
+NOTEBOOK = """
+import sys, types, warnings
+sys.modules["ipykernel.zmqshell"] = types.ModuleType("ipykernel.zmqshell")  # what tqdm knows a kernel by
+warnings.simplefilter("always")
+heard = []
+warnings.showwarning = lambda message, *_: heard.append(str(message))
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.config["IPKernelApp"] = type(shell.config)()
+shell.display_pub = CapturingDisplayPublisher()
+import riesz
+from riesz import crossfitting
+crossfitting.PATIENCE = 0.0
+data = riesz.datasets.get("binary").draw(200, seed=1).data
+learner = riesz.MADNet(width=8, head_width=4, repeats=1, stages=(riesz.Stage(1e-2, 3, 3),))
+for options in ({}, {"n_jobs": 2}, {"progress": True}, {"progress": False}):
+    riesz.ate("y ~ treat(a) + x1", data, learner=learner, **options)
+riesz.montecarlo.study("binary", 100, range(2), verbs=["ate"], learner="linear")
+assert not heard, heard  # tqdm swallows errors that are warnings
+shown = {}
+for one in shell.display_pub.outputs:
+    assert set(one["data"]) <= {"text/plain"}, one
+    shown.setdefault(one["transient"]["display_id"], []).append(one["data"])
+for course in shown.values():
+    assert any("it" in line.get("text/plain", "") or "/" in line.get("text/plain", "") for line in course), course
+    assert course[-1] == {}, course[-1]
+print(len(shown), "outputs")
+"""
+
+
+def test_a_notebook_keeps_no_bar_and_hears_no_warning(tmp_path: Path) -> None:
+    """Without ipywidgets, too: bars are text, and the output they were shown in is empty in the end."""
+    script = tmp_path / "cell.py"
+    script.write_text(NOTEBOOK)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) >= 3
+    assert "fitting" not in done.stderr
+
+
+def test_a_terminal_gets_a_bar_on_the_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar(total=2, desc="fitting", disable=False) as bar:
+        bar.update()
+    assert "fitting" in capsys.readouterr().err
