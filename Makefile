@@ -1,6 +1,7 @@
 # make demo   what the package does, on two data sets
 # make test   the tests
 # make check  format, lint, types and tests: what runs before a commit
+# make fuzz   thousands of random calls: answered, or refused in plain words
 # make docs   the site, every chapter executed, in build/docs; make docs-check opens every page of it in Chromium
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ DOCS_READY := $(VENV)/docs-ready
 MATHJAX := build/static/mathjax
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint check slow docs docs-check clean
+.PHONY: demo test lint check slow fuzz docs docs-check clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +33,9 @@ test: $(READY)
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+fuzz: $(READY)
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz --linear 3000 --network 300
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

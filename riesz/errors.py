@@ -12,6 +12,9 @@ from collections.abc import Iterable, Sequence
 _LONGEST_NAME = 200  # names of more characters are not compared with others, which would take long
 
 
+_LONGEST = 1500  # characters of a message: whoever meets a name of a megabyte should still be able to read it
+
+
 class RieszError(Exception):
     """Root of everything riesz raises on purpose.
 
@@ -25,6 +28,9 @@ class RieszError(Exception):
     ...     print(type(error).__name__)
     FormulaError
     """
+
+    def __init__(self, message: str = "", *rest: object) -> None:
+        super().__init__(_shortened(message), *rest)
 
 
 class FormulaError(RieszError, ValueError):
@@ -98,6 +104,11 @@ class RieszWarning(UserWarning):
     >>> caught[0].category.__name__
     'RieszWarning'
     """
+
+
+def _shortened(message: object) -> str:
+    text = str(message)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 300]} ... {text[-290:]}"
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:

@@ -89,6 +89,13 @@ class World:
     outcome : str
     noise : float
         Standard deviation of the noise, in units of mu's own.
+
+    Examples
+    --------
+    >>> from riesz import datasets
+    >>> world = datasets.random_world(2, "arms")
+    >>> world.formula, len(world.truth)
+    ("y ~ treat(a, reference='none') + .", 2)
     """
 
     seed: int

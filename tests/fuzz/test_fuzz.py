@@ -1,0 +1,28 @@
+"""200 cases of the fuzzer; ``make fuzz`` runs thousands."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.cases import draw_case
+from fuzz.checks import run
+
+LINEAR, NETWORK = 170, 30
+
+
+@pytest.mark.parametrize("seed", range(LINEAR))
+def test_a_random_case_with_linear_is_answered_or_refused(seed: int) -> None:
+    case = draw_case(seed, network=False)
+    assert not run(case, network=False).defects, (case.verb, case.formula, case.options, case.words)
+
+
+@pytest.mark.parametrize("seed", range(NETWORK))
+def test_a_random_case_with_a_network_is_answered_or_refused(seed: int) -> None:
+    case = draw_case(seed, network=True)
+    assert not run(case, network=True).defects, (case.verb, case.formula, case.options, case.words)
+
+
+def test_most_cases_are_fitted() -> None:
+    """A fuzzer whose cases are nearly all refused at the door would test nothing."""
+    outcomes = [run(draw_case(seed, network=False), network=False) for seed in range(60)]
+    assert sum(not outcome.refused for outcome in outcomes) > 36
