@@ -27,6 +27,7 @@ from riesz.quoting import hide_quotes
 from riesz.terms import read_expression_term
 
 _LONGEST = 200_000  # characters
+_LONGEST_MESSAGE = 1000
 _CELLS = 2**27  # numbers in the columns that a formula makes: 1 GB, or 64 times the fit's own design
 _TOO_DEEP = (SyntaxError, ValueError, RecursionError, MemoryError)  # of Python's parser
 
@@ -58,10 +59,16 @@ def parse_harmless(
     try:
         formula = parse(text, columns, reserved, {})
         factors = [*_factors(formula)]
-    except FormulaError:
-        raise
+    except FormulaError as error:
+        if len(said := str(error)) <= _LONGEST_MESSAGE:
+            raise
+        ending = said[
+            -_LONGEST_MESSAGE // 3 :
+        ]  # it repeats the text, which may have any length; the cause stands at the end
+        raise FormulaError(f"The formula {_short(text)} of the file cannot be read: ...{ending}") from None
     except (FormulaicError, *_TOO_DEEP) as error:
-        raise FormulaError(f"The formula {_short(text)} of the file cannot be read ({error or 'too deep'}).") from None
+        reason = str(error)[:_LONGEST_MESSAGE] or "it is nested too deeply"
+        raise FormulaError(f"The formula {_short(text)} of the file cannot be read ({reason}).") from None
     for factor in factors:
         part = _strange_factor(factor, data)
         if part is not None:

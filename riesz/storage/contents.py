@@ -8,7 +8,7 @@ variables around the call, and scikit-learn's models.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -308,13 +308,10 @@ def _read_fits(fits: Sequence[Any], base: Any, learner: Any) -> tuple[Fit, ...]:
 
 def _check_networks(networks: Sequence[Any], learner: Any) -> None:
     """The networks must be those of the settings, which a refit would use: others could be of any size."""
-    headless = getattr(learner, "architecture", None) == "fully_connected"
-    names = [name for name in ("width", "depth", "head_width", "head_depth") if hasattr(learner, name)]
-    told = {name: 0 if headless and name.startswith("head") else getattr(learner, name) for name in names}
-    right = all(getattr(one.shape, name) == size for one in networks for name, size in told.items())
-    if (
-        not right
-        or getattr(learner, "networks", None) != len(networks)
-        or (getattr(learner, "stack", None) or 0) > 10**6
-    ):
+    settings = {field.name: getattr(learner, field.name) for field in fields(learner)}
+    if settings.get("architecture") == "fully_connected":
+        settings |= {"head_width": 0, "head_depth": 0}
+    sizes = [name for name in ("width", "depth", "head_width", "head_depth") if name in settings]
+    right = all(getattr(one.shape, name) == settings[name] for one in networks for name in sizes)
+    if not right or settings.get("networks") != len(networks) or (settings.get("stack") or 0) > 10**6:
         raise ValueError("networks of another size than the settings say")
