@@ -63,7 +63,8 @@ class Linear(Learner):
     penalty : float or "loo"
         Ridge penalty of mu, per row and on standardised columns (the intercept is free); ``"loo"`` picks the one with the
         smallest leave-one-out error, leave-one-cluster-out when there are clusters. 0 is least squares. A product with a
-        continuous treatment, or a power of it, counts by what it adds to its parts: the treatment's zero does not matter.
+        continuous treatment, or a power of it, counts by what it adds to its parts: the treatment's zero does not matter. With
+        more than 20,000 rows a random part of them, drawn from the seed, is left out in turn.
     rr_penalty : float or "loo"
         The same for the Riesz representer, with the leave-one-out Riesz loss.
     rr : {"constrained", "riesz"}
