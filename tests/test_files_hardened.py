@@ -19,6 +19,7 @@ import tracemalloc
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -220,18 +221,21 @@ def test_many_save_at_once(fit: riesz.Results, file: Path) -> None:
     assert sorted(path.name for path in file.parent.iterdir()) == [file.name, own.name]
 
 
-@pytest.fixture
+@contextmanager
 def files_of_at_most_5_kb() -> Iterator[None]:
-    """A write that fails half-way, as on a full disk."""
+    """A write that fails half-way, as on a full disk; for a moment only, since pytest may write a log."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_write_that_fails_half_way(fit: riesz.Results, file: Path, files_of_at_most_5_kb: None) -> None:
-    with pytest.raises(
-        riesz.DataError, match=rf"cannot be saved to '{file}': no space is left there.* it is unchanged"
+def test_a_write_that_fails_half_way(fit: riesz.Results, file: Path) -> None:
+    with (
+        pytest.raises(riesz.DataError, match=rf"cannot be saved to '{file}': no space is left there.* it is unchanged"),
+        files_of_at_most_5_kb(),
     ):
         fit.save(file)
     assert str(riesz.load(file)) == str(fit)
