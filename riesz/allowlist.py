@@ -8,11 +8,11 @@ meets arithmetic. Nothing is evaluated.
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from riesz.estimands.functions import NUMBERS, OF_NUMPY
+from riesz.estimands.policies import OPERATORS
 
 Kind = Literal["column", "labels", "number", "scalar", "text", "coded"]
 
@@ -39,18 +39,6 @@ _WORDS = {"raise", "clip", "na", "zero", "extend", "center"}  # settings of spli
 _CONTRASTS = {"treatment", "SAS", "sum", "helmert", "diff", "poly"}  # contr.sum, contr.treatment(base='u')
 _PATSY_CONTRASTS = {"Treatment", "Sum", "Helmert", "Diff", "Poly"}
 _CONTRAST_SETTINGS = {"base", "reference", "reverse", "scale", "backward", "scores"}
-_SIGNS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-}
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
@@ -101,7 +89,7 @@ class Checker:
                 return "number"
             case ast.UnaryOp(operand=inner):
                 return self._calculated(node, inner)
-            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _SIGNS:
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
                 return self._calculated(node, left, right)
             case ast.Compare(left=left, ops=signs, comparators=rest) if all(isinstance(s, _COMPARISONS) for s in signs):
                 return self._truth(node, [left, *rest], ("column", "labels", "number", "scalar", "text"))
@@ -272,7 +260,7 @@ def _worked_out(node: ast.AST) -> Any:
             if isinstance(sign, ast.Pow) and abs(two) > 64:
                 raise StrangeError(node)
             try:
-                made = _SIGNS[type(sign)](one, two)
+                made = OPERATORS[type(sign)](one, two)
             except (ArithmeticError, TypeError):
                 raise StrangeError(node) from None
         case _:

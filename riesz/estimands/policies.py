@@ -26,7 +26,8 @@ from riesz.quoting import hide_quotes
 _EXAMPLES = "'age > 40' or 'where(a > 80, a - 15, a)'"
 _LONGEST = 20_000  # characters
 _LARGEST = 2**63  # whole numbers beyond this are not data
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+#: Arithmetic that policies, and formulas of files, may do.
+OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -191,7 +192,7 @@ class _Reader:
                 return _UNARY[type(sign)](
                     _truth(self._numeric(inner)) if type(sign) in _TRUTH else self._numeric(inner)
                 )
-            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _BINARY:
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
                 return self._combine(sign, left, right)
             case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _COMPARISONS:
                 return self._compare(_COMPARISONS[type(sign)], left, right, node)
@@ -234,7 +235,7 @@ class _Reader:
             one, two = np.asarray(one, dtype=float), np.asarray(two, dtype=float)
         elif type(sign) in _TRUTH:
             one, two = _truth(one), _truth(two)
-        return _BINARY[type(sign)](one, two)
+        return OPERATORS[type(sign)](one, two)
 
     def _compare(self, sign: Callable[[Any, Any], Any], left: ast.AST, right: ast.AST, node: ast.AST) -> Any:
         one, two = self.value(left), self.value(right)
