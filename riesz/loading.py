@@ -99,6 +99,7 @@ def _pickled_effects(effects: Effects) -> tuple[Callable[[bytes], Effects], tupl
         ],
         "restrictions": dict(effects._hypotheses),
         "nobs": effects.nobs,
+        "covariance_notes": effects._covariance_notes,
     }
     return _unpickled_effects, (derived_to_bytes(effects.model, effects.clusters, effects._labels, rest),)
 
@@ -107,7 +108,9 @@ def _unpickled_effects(content: bytes) -> Effects:
     model, clusters, labels, rest = derived_from_bytes(content)
     title, subtitle, facts, notes, hypothesis = rest["words"]
     words = Words(title, subtitle, [(name, value) for name, value in facts], notes, hypothesis)
-    return Effects(model, clusters, labels, rest["estimated"], words, rest["restrictions"], rest["nobs"])
+    made = Effects(model, clusters, labels, rest["estimated"], words, rest["restrictions"], rest["nobs"])
+    made._covariance_notes = rest["covariance_notes"]
+    return made
 
 
 copyreg.pickle(Results, _pickled)

@@ -732,3 +732,19 @@ def test_a_question_that_the_file_cannot_answer(
     fit = riesz.load(file)
     with pytest.raises(riesz.RieszError, match=words):
         fit.predict(binary_frame)
+
+
+def test_effects_keep_the_note_on_their_covariance() -> None:
+    """Group effects whose two-way variance was replaced say so after pickle, too."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n = 160
+        data = pd.DataFrame({"x": rng.normal(size=n), "a": rng.integers(0, 2, n), "y": rng.normal(size=n)})
+        data = data.assign(u=rng.integers(0, 4, n), v=rng.integers(0, 4, n))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", riesz.RieszWarning)
+            effects = riesz.ate("y ~ treat(a) + x", data, cluster=["u", "v"], folds=2).by(data["x"] > 0)
+        if effects._covariance_notes:
+            break
+    assert effects._covariance_notes
+    assert str(pickle.loads(pickle.dumps(effects)).summary()) == str(effects.summary())
