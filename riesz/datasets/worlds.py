@@ -140,7 +140,7 @@ class World:
         rng = np.random.default_rng([self.seed, KINDS.index(self.kind), 1, draw])
         x = self._covariates(self.n, rng, self.covariates)
         scores = self._scores(x)
-        a, _ = self._treatments(scores, rng)
+        a = self._treatments(scores, rng)
         index = self._index(a, scores)
         label = np.asarray(ARMS)[a.astype(int)] if self.kind == "arms" else a
         return pd.DataFrame({"y": self._outcomes(index, rng), "a": label, **x})
@@ -152,7 +152,7 @@ class World:
         for chunk in range(_CHUNKS):
             rng = np.random.default_rng([self.seed, KINDS.index(self.kind), 2, chunk])
             scores = self._scores(self._covariates(_POPULATION, rng, self._active))
-            a, _ = self._treatments(scores, rng)
+            a = self._treatments(scores, rng)
             total += self._moment(a, scores).mean(axis=1)
         return total / _CHUNKS
 
@@ -205,14 +205,12 @@ class World:
         logits = [c + self.strength * g(scores) for c, g in zip(self.levels, self.assignment, strict=True)]
         return np.asarray(softmax(np.column_stack([np.zeros_like(logits[0]), *logits]), axis=1))
 
-    def _treatments(self, scores: Scores, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Treatments, and the standard normal or uniform numbers they came from."""
+    def _treatments(self, scores: Scores, rng: np.random.Generator) -> Array:
+        """Treatments: numbers, or the numbers of arms."""
         if self.kind == "continuous":
-            latent = rng.standard_normal(len(next(iter(scores.values()))))
-            return self.strength * self.assignment[0](scores) + latent, latent
+            return self.strength * self.assignment[0](scores) + rng.standard_normal(len(next(iter(scores.values()))))
         p = self._probabilities(scores)
-        latent = rng.uniform(size=len(p))
-        return (latent[:, None] > p.cumsum(axis=1)[:, :-1]).sum(axis=1).astype(float), latent
+        return np.asarray((rng.uniform(size=len(p))[:, None] > p.cumsum(axis=1)[:, :-1]).sum(axis=1), dtype=float)
 
     def _index(self, a: Array, scores: Scores) -> Array:
         made = self.baseline(scores)
