@@ -27,7 +27,7 @@ from semisynthetic import IHDP
 
 import riesz
 from riesz.learners.neural import networks
-from riesz.learners.neural.network import Shape
+from riesz.learners.neural.engine.network import Shape
 
 HERE = Path(__file__).parent
 EPOCHS = 20

@@ -11,29 +11,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from riesz import datasets, montecarlo, plots
-from riesz.api import ade, ape, atc, ate, att, ipe, mean, shift
-from riesz.comparison import Comparison, compare, register_stargazer
-from riesz.contrasts import contrast
-from riesz.default_settings import defaults
+from riesz.api.estimate import estimate, estimate_many
+from riesz.api.load import load
+from riesz.api.verbs import ade, ape, atc, ate, att, ipe, mean, shift
 from riesz.errors import DataError, EstimandError, FormulaError, LearnerError, RieszError, RieszWarning
 from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, CustomMoment, Mean, Shift
-from riesz.estimation import estimate, estimate_many
 from riesz.learners import NEURAL as _NEURAL
 from riesz.learners import KernelEmbedding, Linear, Propensity
-from riesz.loading import load
-from riesz.results import Effects, Results
+from riesz.results.compare import Comparison, compare, register_stargazer
+from riesz.results.contrast import contrast
+from riesz.results.effects import Effects
+from riesz.results.fit import Results
+from riesz.settings import defaults
 from riesz.version import __version__
 
 if TYPE_CHECKING:
     from riesz.learners.neural.dragonnet import DragonNet
-    from riesz.learners.neural.embedding import NeuralEmbedding
+    from riesz.learners.neural.engine.schedule import Stage
     from riesz.learners.neural.madnet import MADNet
+    from riesz.learners.neural.neural_embedding import NeuralEmbedding
     from riesz.learners.neural.riesznet import RieszNet
-    from riesz.learners.neural.schedule import Stage
     from riesz.learners.neural.tarnet import TARNet
 
 
-_LATE = {**_NEURAL, "Stage": "riesz.learners.neural.schedule"}
+_LATE = {**_NEURAL, "Stage": "riesz.learners.neural.engine.schedule"}
 
 
 def __getattr__(name: str) -> Any:

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
-from riesz.design import Design
-from riesz.moment import Array, Evaluation, ratio
+from riesz.arrays import Array, ratio
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
 from riesz.predictions import Predictions
 
 _EDGE = 1e-3  # a bounded outcome's mu is kept this far inside its limits, as a share of their distance, or nearer

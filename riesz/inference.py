@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from riesz.arrays import Array
 from riesz.estimators import Scores
-from riesz.moment import Array
 
 Clusters = tuple[npt.NDArray[np.intp], ...]
 Used = npt.NDArray[np.bool_]

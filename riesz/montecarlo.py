@@ -31,14 +31,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from riesz.api.estimate import Options, estimate
+from riesz.crossfit.progress import progress_bar
 from riesz.datasets import Simulation, get
-from riesz.default_settings import chosen
 from riesz.errors import DataError, FormulaError, listing, nearest
-from riesz.estimation import Options, estimate
-from riesz.keywords import refuse_unknown
 from riesz.learners import Learner
-from riesz.progress import progress_bar
-from riesz.study_files import COLUMNS, StudyFile, settings_of, words
+from riesz.settings import chosen
+from riesz.storage.studies import COLUMNS, StudyFile, settings_of, words
+from riesz.syntax.calls import refuse_unknown
 from riesz.version import __version__
 
 _CHUNK = 25  # draws between two writes

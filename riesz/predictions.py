@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from riesz.design import Design
-from riesz.moment import Array, Evaluation, ratio
+from riesz.arrays import Array, ratio
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
 
 
 @dataclass(frozen=True)

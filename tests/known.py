@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from riesz.design import Design
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
 from riesz.learners.base import Fit, Learner, Watch
-from riesz.moment import Evaluation
 from riesz.predictions import Predictions
 
 Array = np.ndarray

@@ -12,55 +12,62 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "riesz"
 
-#: left to right; modules on one level do not import one another
-LEVELS = [
-    {"arrow", "errors", "formatting", "quoting", "replacement", "version"},
-    {"arithmetic", "caller", "differences", "keywords", "progress", "selection", "study_files", "terms", "threads"},
-    {"estimands", "formula", "frame"},
-    {"allowlist", "moment"},
-    {"evaluation", "harmless"},
-    {"columns"},
-    {"design"},
-    {"assembly", "copies", "folds", "predictions"},
-    {"extension", "learners"},
-    {"crossfitting", "default_settings"},
-    {"estimators", "trimming", "untrained"},
-    {"inference"},
-    {"diagnostics", "model", "summary"},
-    {"plots", "remarks"},
-    {"preparation", "storage"},
-    {"results"},
-    {"comparison", "contrasts", "estimation", "loading"},
-    {"api"},
+#: left to right, as data flow; a module belongs to the longest name here that it begins with
+ORDER = [
+    {"arrays", "errors", "version", "crossfit.threads"},
+    {"storage"},
+    {"syntax"},
+    {"estimands"},
     {"datasets"},
+    {"design", "crossfit.folds"},
+    {"predictions"},
+    {"learners"},
+    {"crossfit"},
+    {"estimators"},
+    {"inference"},
+    {"diagnostics", "settings"},
+    {"plots"},
+    {"results"},
+    {"api"},
     {"montecarlo"},
 ]
-RANK = {name: rank for rank, level in enumerate(LEVELS) for name in level}
+RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 
-def package(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def place(module: str) -> str:
+    """The entry of the order that a module belongs to."""
+    found = [name for name in RANK if module == name or module.startswith(name + ".")]
+    assert found, f"{module} has no place in the order of imports"
+    return max(found, key=len)
 
 
 def imported(path: Path) -> set[str]:
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        found |= {name.split(".")[1] for name in names if name.startswith("riesz.")}
-        if isinstance(node, ast.ImportFrom) and node.module == "riesz":
-            found |= {alias.name for alias in node.names}
-    return found
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "riesz":
+            inside = node.module.partition(".")[2]
+            names |= {inside} if inside else {alias.name for alias in node.names}
+            if inside and (ROOT / inside.replace(".", "/")).is_dir():  # from riesz.crossfit import folds
+                files = {
+                    alias.name
+                    for alias in node.names
+                    if (ROOT / inside.replace(".", "/") / f"{alias.name}.py").exists()
+                }
+                names = (names - {inside} if files else names) | {f"{inside}.{name}" for name in files}
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[2] for alias in node.names if alias.name.startswith("riesz.")}
+    return names
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_left(path: Path) -> None:
-    here = package(path)
-    if here == "__init__":
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    if module == "__init__":
         return
-    assert here in RANK, f"{here} has no place in the order of imports"
-    for name in imported(path) - {here}:
-        assert RANK[name] < RANK[here], f"{path.name} imports {name}, which stands to its right"
+    here = place(module)
+    for name in sorted(imported(path)):
+        there = place(name)
+        assert there == here or RANK[there] < RANK[here], f"{module} imports {name}, which stands to its right"
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))

@@ -12,7 +12,7 @@ import pytest
 
 import riesz
 from riesz import montecarlo
-from riesz.default_settings import Defaults, chosen
+from riesz.settings import Defaults, chosen
 
 TINY = riesz.MADNet(width=8, head_width=4, networks=1, stages=(riesz.Stage(1e-2, 2, 2),))
 
@@ -26,9 +26,7 @@ def restored() -> Iterator[None]:
 
 def test_verbs_learn_with_madnet_unless_told_otherwise() -> None:
     """In a process of its own: here the tests have set another default."""
-    code = (
-        "import riesz; from riesz.default_settings import chosen; print(chosen(None) == riesz.MADNet(), riesz.defaults)"
-    )
+    code = "import riesz; from riesz.settings import chosen; print(chosen(None) == riesz.MADNet(), riesz.defaults)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.split(maxsplit=1) == ["True", "Defaults(learner='madnet')\n"]
     assert Defaults().learner == "madnet"

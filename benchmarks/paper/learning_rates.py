@@ -22,7 +22,7 @@ import pandas as pd
 from tqdm import tqdm
 
 import riesz
-from riesz.folds import draw_labels
+from riesz.crossfit.folds import draw_labels
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))

@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
+from riesz.arrays import Array
 from riesz.datasets.assignment import Arms
 from riesz.datasets.covariates import Uniform
 from riesz.datasets.outcomes import Normal
 from riesz.datasets.simulation import Simulation
 from riesz.estimands import ATC, ATE, ATT, Mean
-from riesz.estimands.linear_form import Array
 
 LEVELS = ("placebo", "high", "low")  # the reference first, then sorted, as in a fit
 

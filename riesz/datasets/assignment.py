@@ -23,8 +23,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr
 
+from riesz.arrays import Array
 from riesz.errors import EstimandError
-from riesz.estimands.linear_form import Array, LinearForm, Reading
+from riesz.estimands.linear_form import LinearForm, Reading
 from riesz.estimands.treatment import Treatment
 
 Forms = Callable[[pd.DataFrame], Sequence[LinearForm]]

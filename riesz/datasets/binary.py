@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from riesz.arrays import Array
 from riesz.datasets.assignment import Arms
 from riesz.datasets.covariates import Choice, Covariate, Uniform
 from riesz.datasets.outcomes import Normal
 from riesz.datasets.simulation import Simulation
 from riesz.estimands import APE, ATC, ATE, ATT, Estimand, Mean
-from riesz.estimands.linear_form import Array
 
 COVARIATES: tuple[Covariate, ...] = (
     Uniform("x1", nodes=4),

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from riesz.arrays import Array
 from riesz.datasets.assignment import Arms
 from riesz.datasets.binary import two_arms
 from riesz.datasets.covariates import Uniform
 from riesz.datasets.outcomes import Bernoulli
 from riesz.datasets.simulation import Simulation
 from riesz.estimands import APE, ATE, ATT, Mean
-from riesz.estimands.linear_form import Array
 
 
 def _mu(frame: pd.DataFrame) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from riesz.arrays import Array
 from riesz.datasets.assignment import Arms
 from riesz.datasets.binary import two_arms
 from riesz.datasets.covariates import Uniform
@@ -25,7 +26,6 @@ from riesz.datasets.outcomes import Normal
 from riesz.datasets.simulation import Simulation
 from riesz.datasets.villages import Villages
 from riesz.estimands import ATE, ATT
-from riesz.estimands.linear_form import Array
 
 
 def _mu(frame: pd.DataFrame) -> Any:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from riesz.estimands.linear_form import Array
+from riesz.arrays import Array
 
 
 @dataclass(frozen=True)

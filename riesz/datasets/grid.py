@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.datasets.assignment import Assignment
 from riesz.datasets.covariates import Covariate
-from riesz.estimands.linear_form import Array
 
 
 @dataclass(frozen=True)

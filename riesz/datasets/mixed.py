@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import stats
 from scipy.special import ndtr
 
-from riesz.estimands.linear_form import Array
+from riesz.arrays import Array
 
 LABELS = ("amber", "blue", "coral", "dune", "elm")
 _COUNTS = stats.norm.ppf(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from riesz.estimands.linear_form import Array
+from riesz.arrays import Array
 
 
 class Outcome(ABC):

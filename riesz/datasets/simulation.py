@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riesz.caller import warn
+from riesz.arrays import Array
 from riesz.datasets.assignment import Assignment
 from riesz.datasets.covariates import Covariate
 from riesz.datasets.grid import Grid, product_grid
@@ -24,7 +24,8 @@ from riesz.datasets.outcomes import Outcome
 from riesz.datasets.villages import Villages, shared_normal
 from riesz.errors import DataError, EstimandError, RieszWarning
 from riesz.estimands import Component, Estimand, Sample
-from riesz.estimands.linear_form import Array, LinearForm, Mu
+from riesz.estimands.linear_form import LinearForm, Mu
+from riesz.syntax.caller import warn
 
 INEXACT = 1e-4  # two grids whose answers differ by more than this share of E|m| leave the truth in doubt
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riesz.estimands.linear_form import Array
+from riesz.arrays import Array
 
 Scores = Mapping[str, Array]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from riesz.estimands.linear_form import Array
+from riesz.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, softmax
 
+from riesz.arrays import Array
 from riesz.datasets.mixed import Mixed, draw_mixed
 from riesz.datasets.terms import Index, Scores, Style, draw_terms, draw_weights, make_index
 from riesz.errors import DataError, nearest
 from riesz.estimands import ADE, ATE, Estimand
-from riesz.estimands.linear_form import Array
 
 Kind = Literal["binary", "arms", "continuous"]
 KINDS: tuple[Kind, ...] = ("binary", "arms", "continuous")

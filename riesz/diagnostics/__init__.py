@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from riesz.design import Design
+from riesz.design.design import Design
 from riesz.diagnostics.weights import representer_health
 from riesz.predictions import Predictions
 

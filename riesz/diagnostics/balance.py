@@ -19,9 +19,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from riesz.design import Design
+from riesz.arrays import Array, ratio
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
 from riesz.inference import Clusters, Weights, covariance
-from riesz.moment import Array, Evaluation, ratio
 from riesz.predictions import Predictions, tilt
 
 _ALIKE = 1e-12  # two functions that differ by less than this share of their size are shown once

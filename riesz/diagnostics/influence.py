@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from riesz.arrays import Array, ratio
 from riesz.inference import Estimate, Weights, covariance
-from riesz.moment import Array, ratio
 
 Codes = npt.NDArray[np.intp]
 

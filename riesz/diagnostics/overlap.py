@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.design import Design
-from riesz.moment import Array
+from riesz.arrays import Array
+from riesz.design.design import Design
 from riesz.predictions import Predictions, tilt
 
 EXTREME = 0.05  # a propensity this close to 0 or 1 is counted as extreme

@@ -26,10 +26,10 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-from riesz.design import Design
+from riesz.arrays import Array
+from riesz.design.design import Design
 from riesz.errors import RieszError
 from riesz.inference import Clusters, Estimate, Weights, covariance
-from riesz.moment import Array
 from riesz.predictions import Predictions
 
 _ROUNDING = 1e-13  # of an outcome, as a share of its size

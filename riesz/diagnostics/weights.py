@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.design import Design
+from riesz.arrays import Array, ratio
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
 from riesz.inference import Clusters, Weights, covariance
-from riesz.moment import Array, Evaluation, ratio
 from riesz.predictions import Predictions, tilt
 
 FEW = 10  # a few rows are at most so many,

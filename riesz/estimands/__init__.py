@@ -1,10 +1,10 @@
 """Estimands: what is asked of mu, each written once as the formula of its moment."""
 
+from riesz.estimands.arms import APE, ATC, ATE, ATT
 from riesz.estimands.base import Component, Estimand, Sample
-from riesz.estimands.contrasts import APE, ATC, ATE, ATT
 from riesz.estimands.custom import CustomMoment
 from riesz.estimands.derivatives import ADE, IPE
-from riesz.estimands.naming import Named
+from riesz.estimands.named import Named
 from riesz.estimands.shifts import Mean, Shift
 
 #: Verb to estimand; tests and the formula verbs loop over it.

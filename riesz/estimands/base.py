@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.errors import EstimandError
 from riesz.estimands.expressions import names_in, per_row
-from riesz.estimands.linear_form import Array, LinearForm, Mu
+from riesz.estimands.linear_form import LinearForm, Mu
 from riesz.estimands.treatment import Treatment, Wanted
 
 

@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from riesz.arrays import Array
 from riesz.errors import EstimandError
 from riesz.estimands.base import Component, Estimand, Sample, ones
 from riesz.estimands.expressions import call, per_row
-from riesz.estimands.linear_form import Array, LinearForm, Mu
+from riesz.estimands.linear_form import LinearForm, Mu
 from riesz.estimands.treatment import Wanted
 
 MOST_DICTIONARY_COVARIATES = 10

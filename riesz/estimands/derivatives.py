@@ -12,7 +12,7 @@ import pandas as pd
 from riesz.errors import EstimandError
 from riesz.estimands.base import Component, Estimand, Sample, owned
 from riesz.estimands.treatment import Wanted
-from riesz.formatting import label
+from riesz.syntax.labels import label
 
 
 @dataclass(frozen=True)

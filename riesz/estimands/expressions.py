@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.errors import EstimandError
-from riesz.estimands.linear_form import Array
-from riesz.estimands.policies import evaluate_policy, parse_policy
+from riesz.syntax.policies import evaluate_policy, parse_policy
 
 
 def names_in(text: str, what: str) -> set[str]:

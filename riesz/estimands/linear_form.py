@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.errors import EstimandError
-from riesz.replacement import replace_columns
+from riesz.syntax.replacement import replace_columns
 
-Array = npt.NDArray[np.float64]
 FrameFunction = Callable[[pd.DataFrame], Any]
 
 

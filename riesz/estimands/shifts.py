@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from riesz.caller import warn
+from riesz.arrays import Array
 from riesz.errors import EstimandError, listing
 from riesz.estimands.base import Component, Estimand, Sample, ones, owned
-from riesz.estimands.linear_form import Array
 from riesz.estimands.treatment import MOST_NUMERIC_ARMS, Treatment, Wanted
-from riesz.formatting import label, labels
-from riesz.quoting import quote
+from riesz.syntax.backticks import quote
+from riesz.syntax.caller import warn
+from riesz.syntax.labels import label, labels
 
 _FEWER_THAN_ROWS = 0.5  # an array that is shorter than this share of the rows was not meant to have one value per row
 

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.caller import warn
+from riesz.arrays import Array
 from riesz.errors import EstimandError, listing
-from riesz.estimands.linear_form import Array
-from riesz.formatting import label, labels
-from riesz.replacement import replace_columns
+from riesz.syntax.caller import warn
+from riesz.syntax.labels import label, labels
+from riesz.syntax.replacement import replace_columns
 
 Wanted = Literal["arms", "number", "any"]
 

@@ -6,9 +6,9 @@ from importlib import import_module
 
 from riesz.errors import LearnerError, nearest
 from riesz.learners.base import Fit, Learner
-from riesz.learners.kernel import KernelEmbedding
-from riesz.learners.linear import Linear
-from riesz.learners.propensity import Propensity
+from riesz.learners.kernel_embedding import KernelEmbedding
+from riesz.learners.linear.learner import Linear
+from riesz.learners.propensity.learner import Propensity
 
 #: Learners that train networks, and their modules: torch takes a second or two to import, so they are imported when asked for.
 NEURAL = {
@@ -16,7 +16,7 @@ NEURAL = {
     "RieszNet": "riesz.learners.neural.riesznet",
     "DragonNet": "riesz.learners.neural.dragonnet",
     "TARNet": "riesz.learners.neural.tarnet",
-    "NeuralEmbedding": "riesz.learners.neural.embedding",
+    "NeuralEmbedding": "riesz.learners.neural.neural_embedding",
 }
 
 

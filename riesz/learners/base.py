@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 import pandas as pd
 
-from riesz.design import Base, Design
+from riesz.design.design import Base, Design
 from riesz.errors import LearnerError, listing
 from riesz.predictions import Predictions
 

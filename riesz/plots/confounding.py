@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.errors import RieszError, pick
-from riesz.moment import Array
-from riesz.plots.asked import Analysis, Fitted, of_a_fit
+from riesz.plots.arguments import Analysis, Fitted, of_a_fit
 from riesz.plots.canvas import MARKERS, axes, colours, entitle, legend_above, neutral
 from riesz.plots.rows import wrap
 

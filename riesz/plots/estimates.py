@@ -10,11 +10,11 @@ import pandas as pd
 
 from riesz.errors import RieszError
 from riesz.estimators import describe
-from riesz.keywords import checked
-from riesz.plots.asked import Estimated, Fitted, of_a_fit
+from riesz.plots.arguments import Estimated, Fitted, of_a_fit
 from riesz.plots.canvas import colours
 from riesz.plots.intervals import draw_intervals
-from riesz.selection import check_names, select
+from riesz.plots.selection import check_names, select
+from riesz.syntax.calls import checked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from riesz.errors import pick
-from riesz.plots.asked import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, of_a_fit
 from riesz.plots.canvas import axes, colours, neutral
 from riesz.plots.rows import lay_out, wrap
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.errors import RieszError
-from riesz.keywords import is_number
-from riesz.moment import Array
 from riesz.plots.canvas import MARKERS, axes, colours, legend_above, neutral
 from riesz.plots.rows import lay_out, wrap
+from riesz.syntax.calls import is_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from riesz.diagnostics.concerns import IMBALANCE
+from riesz.diagnostics.warnings import IMBALANCE
 from riesz.errors import RieszError, pick
-from riesz.keywords import is_count
-from riesz.plots.asked import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, of_a_fit
 from riesz.plots.canvas import axes, colours, legend_above, neutral
 from riesz.plots.rows import lay_out
+from riesz.syntax.calls import is_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

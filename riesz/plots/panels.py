@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.errors import RieszError, pick
-from riesz.plots.asked import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, of_a_fit
 from riesz.plots.canvas import entitle, pyplot
 from riesz.plots.estimates import estimators
 from riesz.plots.influence import qq

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from riesz.moment import Array
+from riesz.arrays import Array
 from riesz.plots.canvas import points
 
 if TYPE_CHECKING:

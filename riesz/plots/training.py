@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from riesz.errors import RieszError, listing
-from riesz.plots.asked import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, of_a_fit
 from riesz.plots.canvas import axes, colours
 
 if TYPE_CHECKING:

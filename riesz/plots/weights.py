@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from riesz.arrays import Array
 from riesz.errors import RieszError, pick
 from riesz.estimands.treatment import Treatment
-from riesz.moment import Array
-from riesz.plots.asked import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, of_a_fit
 from riesz.plots.canvas import axes, check_bins, colours, legend_above, neutral
 from riesz.plots.rows import wrap
 

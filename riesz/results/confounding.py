@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riesz.crossfitting import Problem, cross_fit
-from riesz.design import Design
+from riesz.crossfit.crossfit import Problem, cross_fit
+from riesz.crossfit.trimming import trim
+from riesz.design.design import Design
 from riesz.diagnostics.sensitivity import Elements, benchmark, bounds, sensitivity_elements, strength
 from riesz.errors import RieszError, listing, nearest
 from riesz.estimators import ESTIMATORS
 from riesz.inference import estimate
-from riesz.keywords import is_count, is_number
 from riesz.results.core import Core
 from riesz.results.sensitivity import Sensitivity
-from riesz.trimming import trim
+from riesz.syntax.calls import is_count, is_number
 
 
 class Confounding(Core):

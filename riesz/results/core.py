@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from riesz.crossfitting import CrossFit, warn_of_cut_clusters
-from riesz.design import Design
+from riesz.arrays import Array
+from riesz.crossfit.crossfit import CrossFit, warn_of_cut_clusters
+from riesz.design.design import Design
+from riesz.design.table import ClusterLabels
 from riesz.errors import RieszError
 from riesz.estimators import ESTIMATORS
-from riesz.frame import ClusterLabels
 from riesz.inference import Estimate, aggregate, estimate
-from riesz.keywords import checked
-from riesz.model import Model
-from riesz.moment import Array
 from riesz.predictions import Predictions, average
+from riesz.results.model import Model
 from riesz.results.parameters import Parameters
+from riesz.syntax.calls import checked
 
 #: what other packages call covariances, and how to get them here
 _COVARIANCES = {

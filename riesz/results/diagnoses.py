@@ -7,16 +7,17 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from riesz.diagnostics import DIAGNOSTICS, concerns
+from riesz.arrays import Array
+from riesz.diagnostics import DIAGNOSTICS
+from riesz.diagnostics import warnings as concerns
 from riesz.diagnostics.balance import balance_table
 from riesz.diagnostics.influence import Codes, by_fold, leave_one_out, normal_quantiles
 from riesz.diagnostics.overlap import Overlap, overlap, share_outside
 from riesz.diagnostics.weights import anchor_errors, representer_by_fold, representer_health
 from riesz.errors import RieszError, pick
 from riesz.inference import Estimate
-from riesz.keywords import is_count
-from riesz.moment import Array
 from riesz.results.core import Core
+from riesz.syntax.calls import is_count
 
 
 class Diagnoses(Core):
@@ -217,7 +218,7 @@ class Diagnoses(Core):
     def warnings(self) -> concerns.Concerns:
         """What a careful reader would worry about, in plain words; empty when nothing is off.
 
-        The thresholds are in ``riesz.diagnostics.concerns``.
+        The thresholds are in ``riesz.diagnostics.warnings``.
 
         Returns
         -------

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from riesz.errors import RieszError, nearest
-from riesz.keywords import check_call
 from riesz.plots import PLOTS
 from riesz.results.confounding import Confounding
 from riesz.results.heterogeneity import Heterogeneity
 from riesz.results.tables import Tables
+from riesz.syntax.calls import check_call
 
 
 class Drawing(Tables, Confounding, Heterogeneity):

@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from riesz.frame import ClusterLabels
-from riesz.keywords import checked
-from riesz.model import Model
-from riesz.moment import Array
+from riesz.arrays import Array
+from riesz.design.table import ClusterLabels
 from riesz.plots import forest
-from riesz.remarks import about_estimator
+from riesz.results.model import Model
+from riesz.results.notes import about_estimator
 from riesz.results.parameters import Parameters
-from riesz.summary import Summary
+from riesz.results.summary import Summary
+from riesz.syntax.calls import checked
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riesz.design import Design
-from riesz.extension import extend
+from riesz.design.design import Design
+from riesz.design.new_rows import extend
 from riesz.predictions import Predictions, average, cap, times
 from riesz.results.core import Core
 

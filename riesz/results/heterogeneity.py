@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.caller import warn
-from riesz.columns import Columns
-from riesz.diagnostics.concerns import CLUSTERS
+from riesz.arrays import Array
+from riesz.design.table import Groups
+from riesz.diagnostics.warnings import CLUSTERS
 from riesz.errors import DataError, FormulaError, listing
 from riesz.estimators import ESTIMATORS
-from riesz.formula import parse_projection, term_columns
-from riesz.frame import Groups
 from riesz.inference import Clusters, aggregate, project
-from riesz.moment import Array
-from riesz.replacement import replace_columns
 from riesz.results.core import Core
 from riesz.results.effects import Effects, Words
+from riesz.syntax.caller import warn
+from riesz.syntax.columns import Columns
+from riesz.syntax.formula import parse_projection, term_columns
+from riesz.syntax.replacement import replace_columns
 
 _FEW = 30  # rows of a group below which its normal interval deserves a word
 

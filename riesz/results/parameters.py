@@ -16,16 +16,16 @@ from scipy import stats
 from statsmodels.stats.contrast import ContrastResults
 from tabulate import tabulate
 
-from riesz.caller import warn
+from riesz.arrays import Array
+from riesz.design.table import ClusterLabels
 from riesz.errors import RieszError
-from riesz.frame import ClusterLabels
 from riesz.inference import Estimate, joint_critical_value, two_way
-from riesz.keywords import is_number
-from riesz.model import Model
-from riesz.moment import Array
-from riesz.remarks import about_two_way
+from riesz.results.model import Model
+from riesz.results.notes import about_two_way
 from riesz.results.restrictions import read_restrictions
-from riesz.summary import Summary, number
+from riesz.results.summary import Summary, number
+from riesz.syntax.caller import warn
+from riesz.syntax.calls import is_number
 
 _DEPENDENT = 1e-12  # eigenvalues of a correlation matrix below this are rounding: the restrictions repeat one another
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.errors import RieszError, nearest
-from riesz.moment import Array
-from riesz.quoting import hide_quotes
+from riesz.syntax.backticks import hide_quotes
 
 _LARGEST = 1e100  # of the numbers in a hypothesis; their products are still finite
 

@@ -12,10 +12,10 @@ import pandas as pd
 
 from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
 from riesz.errors import RieszError, pick
-from riesz.formatting import label
-from riesz.keywords import checked, is_count, is_number
 from riesz.plots.confounding import draw_contour
-from riesz.summary import Summary, number
+from riesz.results.summary import Summary, number
+from riesz.syntax.calls import checked, is_count, is_number
+from riesz.syntax.labels import label
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import os
 from typing import Self
 
 from riesz.results.core import Core
-from riesz.storage import Contents, write_fit
+from riesz.results.file import Contents, write_fit
 
 
 class Storing(Core):

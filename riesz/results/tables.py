@@ -5,11 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from riesz import remarks
 from riesz.diagnostics.weights import weighting_origin
 from riesz.estimators import describe
 from riesz.results.diagnoses import Diagnoses
-from riesz.summary import Summary, number
+from riesz.results.notes import (
+    about_estimator,
+    about_splitting,
+    about_tilt,
+    about_trimming,
+    about_weighting,
+    health_lines,
+    health_table,
+)
+from riesz.results.summary import Summary, number
 
 
 class Tables(Diagnoses):
@@ -35,9 +43,9 @@ class Tables(Diagnoses):
             values = self.estimates["estimate"].unstack("estimator").loc[self._names, self._served]
             tables.append(values.map(number).rename_axis("all estimators", axis=1))
             if several:
-                tables.append(remarks.health_table(self._health, self.predictions.tilted))
+                tables.append(health_table(self._health, self.predictions.tilted))
             else:
-                notes += remarks.health_lines(self._health, self.nobs, self.predictions.tilted)
+                notes += health_lines(self._health, self.nobs, self.predictions.tilted)
         return Summary(
             title=f"{len(components)} parameters, fitted together" if several else components[0].words,
             subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
@@ -148,20 +156,20 @@ class Tables(Diagnoses):
 
     def _remarks(self) -> list[str]:
         return [
-            *remarks.about_estimator(self.model),
+            *about_estimator(self.model),
             *self._covariance_notes,
             *self._weighting_remarks(),
-            *remarks.about_trimming(self.trimming),
+            *about_trimming(self.trimming),
             *self.warnings(),
             *self.model.learner.remarks(self._design, self.details()),
-            *remarks.about_splitting(self._folds),
+            *about_splitting(self._folds),
         ]
 
     def _weighting_remarks(self) -> list[str]:
         if not self.model.learner.learns_rr:
             return []
         if self.predictions.tilted:
-            return remarks.about_tilt()
+            return about_tilt()
         origin = weighting_origin(self._crossfit.predictions, self._design).set_axis(self._names, axis=0)
         debiased = self.estimates["std_error"].xs("dr", level="estimator")  # direct and ipw have none of their own
-        return remarks.about_weighting(origin, self.bse.fillna(debiased))
+        return about_weighting(origin, self.bse.fillna(debiased))

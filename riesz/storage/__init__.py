@@ -4,25 +4,3 @@
 ``annotations`` for their types; ``frames`` does so for data frames; ``contents`` knows what a fit is made of, and
 ``consistency`` what its parts must have in common.
 """
-
-from riesz.storage.contents import (
-    NONSENSE,
-    Contents,
-    derived_from_bytes,
-    derived_to_bytes,
-    fit_from_bytes,
-    fit_to_bytes,
-    read_fit,
-    write_fit,
-)
-
-__all__ = [
-    "NONSENSE",
-    "Contents",
-    "derived_from_bytes",
-    "derived_to_bytes",
-    "fit_from_bytes",
-    "fit_to_bytes",
-    "read_fit",
-    "write_fit",
-]

@@ -6,15 +6,15 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from riesz.design import Base, Design
+from riesz.arrays import Array
+from riesz.design.design import Base, Design
 from riesz.learners.base import Fit
+from riesz.learners.neural.base import NetworkLearner, TrainedNetwork
 from riesz.learners.neural.covariates_only import observed_only, without_treatment
-from riesz.learners.neural.expansion import Expansions
-from riesz.learners.neural.fit import Ensemble, NetworkFit
-from riesz.learners.neural.learner import NetworkLearner, TrainedNetwork
-from riesz.learners.neural.reading import Networks, Reading
-from riesz.learners.neural.scaling import Scale, measure
-from riesz.moment import Array
+from riesz.learners.neural.engine.features import Expansions
+from riesz.learners.neural.engine.fit import Ensemble, NetworkFit
+from riesz.learners.neural.engine.reading import Networks, Reading
+from riesz.learners.neural.engine.scaling import Scale, measure
 
 
 @dataclass(frozen=True, kw_only=True)

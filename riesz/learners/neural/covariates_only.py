@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from riesz.design import Base, Design
+from riesz.arrays import Array
+from riesz.design.design import Base, Design
+from riesz.design.moment import Evaluation, Moment, Points
 from riesz.errors import LearnerError
-from riesz.learners.neural.expansion import Expansion, Expansions, make_expansions
-from riesz.learners.neural.networks import check_design
-from riesz.moment import Array, Evaluation, Moment, Points
+from riesz.learners.neural.engine.features import Expansion, Expansions, make_expansions
+from riesz.learners.neural.engine.groups import check_design
 
 
 def observed_only(base: Base, given: Array) -> Base:

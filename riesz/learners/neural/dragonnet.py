@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riesz.design import Base, Design
+from riesz.arrays import Array
+from riesz.design.design import Base, Design
 from riesz.errors import LearnerError
-from riesz.learners.derived import TOLD, arm_coefficients, arm_numbers
-from riesz.learners.neural.batching import Feed
+from riesz.learners.checks import check_number, check_settings
+from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.comparators import ArmByArm
 from riesz.learners.neural.covariates_only import check_arms
-from riesz.learners.neural.fit import NetworkFit
-from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
-from riesz.learners.neural.network import Shape
+from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss, PropensityReading
-from riesz.learners.settings import check_number, check_settings
-from riesz.moment import Array
+from riesz.learners.propensity.representer import TOLD, arm_coefficients, arm_numbers
 
 
 @dataclass(frozen=True, kw_only=True)

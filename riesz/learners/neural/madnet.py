@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from riesz.design import Design
+from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit
+from riesz.learners.checks import check_settings
+from riesz.learners.companion.blending import blend
+from riesz.learners.companion.splines import make_closed_form, most_rows
 from riesz.learners.cost import MANY, closed_form_seconds, network_seconds
-from riesz.learners.neural.batching import Feed
-from riesz.learners.neural.blending import blend
-from riesz.learners.neural.closed import make_closed_form, most_rows
-from riesz.learners.neural.expansion import make_expansions
-from riesz.learners.neural.fit import Ensemble
-from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedNetwork
-from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_design, outcome_heads
+from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedNetwork
+from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.engine.features import make_expansions
+from riesz.learners.neural.engine.fit import Ensemble
+from riesz.learners.neural.engine.groups import check_design, outcome_heads
+from riesz.learners.neural.engine.network import Shape
+from riesz.learners.neural.engine.points import make_stations
+from riesz.learners.neural.engine.schedule import Keep, Stage
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
-from riesz.learners.neural.schedule import Keep, Stage
-from riesz.learners.neural.stations import make_stations
-from riesz.learners.settings import check_settings
 
 _FEW = 2000  # rows with which folds are drawn more than once
 

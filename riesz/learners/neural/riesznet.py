@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from riesz.design import Design
+from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.neural.batching import Feed
+from riesz.learners.checks import check_settings
+from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.comparators import Comparator
-from riesz.learners.neural.fit import NetworkFit
-from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
-from riesz.learners.neural.network import Shape
-from riesz.learners.neural.networks import check_design, outcome_heads
+from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.groups import check_design, outcome_heads
+from riesz.learners.neural.engine.network import Shape
+from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss, RieszReading
-from riesz.learners.neural.schedule import USUAL_MOMENTUM
-from riesz.learners.settings import check_settings
 
 
 @dataclass(frozen=True, kw_only=True)

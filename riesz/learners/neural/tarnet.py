@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riesz.design import Base, Design
-from riesz.learners.neural.batching import Feed
+from riesz.arrays import Array
+from riesz.design.design import Base, Design
+from riesz.learners.checks import check_settings
+from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.comparators import ArmByArm
 from riesz.learners.neural.covariates_only import check_arms
-from riesz.learners.neural.fit import NetworkFit
-from riesz.learners.neural.learner import PAPER_SETTINGS, PAPER_STAGES
-from riesz.learners.neural.network import Shape
+from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.objectives.outcome import Outcome, OutcomeReading
-from riesz.learners.settings import check_settings
-from riesz.moment import Array
 
 
 @dataclass(frozen=True, kw_only=True)

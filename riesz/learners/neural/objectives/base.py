@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from riesz.learners.neural.batching import Batch, Scales
+from riesz.learners.neural.engine.batching import Batch, Scales
 
 _NOTHING = torch.zeros(0, dtype=torch.float32)
 

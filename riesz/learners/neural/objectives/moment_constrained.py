@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from riesz.learners.neural.batching import Batch, Scales
+from riesz.learners.neural.engine.batching import Batch, Scales
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
 from riesz.learners.neural.objectives.outcome import gaps, losses
 

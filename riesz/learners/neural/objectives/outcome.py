@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
-from riesz.design import Design
-from riesz.learners.neural.batching import Batch, Scales
-from riesz.learners.neural.fit import NetworkFit
-from riesz.learners.neural.network import LANES
+from riesz.design.design import Design
+from riesz.learners.neural.engine.batching import Batch, Scales
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.network import LANES
+from riesz.learners.neural.engine.reading import Reading
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
-from riesz.learners.neural.reading import Reading
 from riesz.predictions import Predictions, no_representer
 
 

@@ -25,14 +25,14 @@ import torch
 from scipy.special import expit
 from torch import Tensor
 
-from riesz.design import Design
-from riesz.learners.derived import arm_coefficients, arm_representer, at_arms
-from riesz.learners.neural.batching import Batch, Scales
-from riesz.learners.neural.fit import NetworkFit
+from riesz.arrays import Array
+from riesz.design.design import Design
+from riesz.learners.neural.engine.batching import Batch, Scales
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.reading import Reading, corrected
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
 from riesz.learners.neural.objectives.outcome import evenly, gaps, losses, probabilities
-from riesz.learners.neural.reading import Reading, corrected
-from riesz.moment import Array
+from riesz.learners.propensity.representer import arm_coefficients, arm_representer, at_arms
 from riesz.predictions import Predictions
 
 Numbers = TypeVar("Numbers", Tensor, Array)

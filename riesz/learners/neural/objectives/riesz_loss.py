@@ -21,12 +21,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from riesz.design import Design
-from riesz.learners.neural.batching import Batch, Scales
-from riesz.learners.neural.fit import NetworkFit
+from riesz.design.design import Design
+from riesz.learners.neural.engine.batching import Batch, Scales
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.reading import Reading, corrected
 from riesz.learners.neural.objectives.base import Objective, Seen, Terms
 from riesz.learners.neural.objectives.outcome import gaps, losses
-from riesz.learners.neural.reading import Reading, corrected
 from riesz.predictions import Predictions
 
 

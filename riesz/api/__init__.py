@@ -1,0 +1,1 @@
+"""From a user's call to a fit: the verbs, the preparation of their arguments, estimation, and files read back."""

@@ -1,0 +1,117 @@
+"""Fits from files, and through pickle, which takes them the same way."""
+
+from __future__ import annotations
+
+import copyreg
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from riesz.errors import DataError
+from riesz.estimators import ESTIMATORS
+from riesz.results.effects import Effects, Words
+from riesz.results.file import (
+    NONSENSE,
+    Contents,
+    derived_from_bytes,
+    derived_to_bytes,
+    fit_from_bytes,
+    fit_to_bytes,
+    read_fit,
+)
+from riesz.results.fit import Results
+from riesz.storage.archive import damaged
+
+
+def load(path: str | os.PathLike[str], largest: float | None = None) -> Results:
+    """Read a fit that ``fit.save()`` wrote.
+
+    Nothing in the file is run: it holds arrays and JSON. Its formula is evaluated by ``predict`` only if it names columns and known
+    functions, and its policies can do nothing but compute, so a file from a stranger can be loaded. A file that is damaged, was
+    altered, is something else, is too large or was written by a newer version is a :class:`~riesz.errors.DataError`.
+
+    Parameters
+    ----------
+    path : path
+    largest : float, optional
+        Bytes that the file may unpack to, since a small file can be made to fill the memory. By default 1 GB, or 100 times the
+        size of the file if that is more; a larger fit that you trust is loaded with, say, ``largest=8e9``.
+
+    Returns
+    -------
+    Results
+        With the summary, tables, diagnostics, ``with_cov``, ``by`` and ``blp`` of the fit that was saved; ``predict`` works where
+        formula and estimand are text and numbers (see :meth:`Results.save`).
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     riesz.ate("y ~ treat(a) * .", data, learner="linear").save(pathlib.Path(folder) / "fit.riesz")
+    ...     riesz.load(pathlib.Path(folder) / "fit.riesz").nobs
+    500
+    """
+    contents = read_fit(path, largest)
+    return _results(contents, os.fspath(path))
+
+
+def _results(contents: Contents, name: object) -> Results:
+    """The results of what was read, if the estimates follow from it."""
+    if contents.model.estimator not in ESTIMATORS:
+        raise DataError(
+            f"The fit in {name!r} uses estimator={contents.model.estimator!r}, which is not known here. Put it in "
+            "riesz.estimators.ESTIMATORS first, as where the fit was made."
+        )
+    try:
+        fit = Results(contents.model, contents.crossfit, contents.clusters)
+        same = np.allclose(fit.params, contents.params, rtol=1e-10, atol=0, equal_nan=True) and np.allclose(
+            fit.cov_params(), contents.covariance, rtol=1e-8, atol=1e-300, equal_nan=True
+        )
+    except NONSENSE as error:
+        raise damaged(name, f"{type(error).__name__}: {error}") from None
+    if not same:
+        raise damaged(name, "its estimates do not follow from its predictions")
+    return fit
+
+
+def _pickled(fit: Results) -> tuple[Callable[[bytes], Results], tuple[bytes]]:
+    """What pickle makes of a fit, so that processes can send it to each other: the content of its file."""
+    return _unpickled, (fit_to_bytes(fit._contents()),)
+
+
+def _unpickled(content: bytes) -> Results:
+    return _results(fit_from_bytes(content), "The pickled fit")
+
+
+def _pickled_effects(effects: Effects) -> tuple[Callable[[bytes], Effects], tuple[bytes]]:
+    """The same for what was derived from a fit."""
+    words = effects._words
+    rest = {
+        "estimated": (effects._value, effects._covariance, effects.variation()),
+        "words": [
+            words.title,
+            words.subtitle,
+            [list(fact) for fact in words.facts],
+            list(words.notes),
+            words.hypothesis,
+        ],
+        "restrictions": dict(effects._hypotheses),
+        "nobs": effects.nobs,
+        "covariance_notes": effects._covariance_notes,
+    }
+    return _unpickled_effects, (derived_to_bytes(effects.model, effects.clusters, effects._labels, rest),)
+
+
+def _unpickled_effects(content: bytes) -> Effects:
+    model, clusters, labels, rest = derived_from_bytes(content)
+    title, subtitle, facts, notes, hypothesis = rest["words"]
+    words = Words(title, subtitle, [(name, value) for name, value in facts], notes, hypothesis)
+    made = Effects(model, clusters, labels, rest["estimated"], words, rest["restrictions"], rest["nobs"])
+    made._covariance_notes = rest["covariance_notes"]
+    return made
+
+
+copyreg.pickle(Results, _pickled)
+copyreg.pickle(Effects, _pickled_effects)

@@ -1,0 +1,1 @@
+"""Sample splitting: folds, repeats, copies of rows, trimming, threads and progress."""

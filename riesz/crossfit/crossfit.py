@@ -1,0 +1,288 @@
+"""Sample splitting: who is trained on what, and every row's prediction by a fit that has not seen it.
+
+In: the full design, and what folds must respect (arms, clusters). Out: one :class:`~riesz.predictions.Predictions` of the full
+sample for each repeat, rows in the user's order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Event
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.arrays import Array
+from riesz.crossfit.copies import find_copies, merge, summed
+from riesz.crossfit.folds import Labels
+from riesz.crossfit.progress import progress_bar
+from riesz.crossfit.threads import Stopped, go_on, in_threads, one_openmp_thread, one_thread
+from riesz.design.design import Base, Design
+from riesz.design.table import ClusterLabels
+from riesz.errors import DataError
+from riesz.learners import Fit, Learner
+from riesz.learners.cost import LONG, identification_seconds, words
+from riesz.predictions import Predictions, cap, join, scales, times
+from riesz.syntax.caller import warn
+
+PATIENCE = 1.5  # seconds without a progress bar
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to train on and rows to predict.
+
+    Attributes
+    ----------
+    train, test : ndarray of int
+    """
+
+    train: Labels
+    test: Labels
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be cross-fitted; rows that are copies of one another are learned from as one.
+
+    Attributes
+    ----------
+    design : Design
+        The full sample.
+    splits : sequence of sequence of Split
+        One sequence a repeat.
+    seed : int
+        Each split gets a seed of its own from it.
+    """
+
+    design: Design
+    splits: Sequence[Sequence[Split]]
+    seed: int
+
+    @cached_property
+    def copies(self) -> Labels | None:
+        """Numbers of the distinct rows, when there are copies."""
+        return find_copies(self.design.base)
+
+    @cached_property
+    def _distinct(self) -> Base:
+        assert self.copies is not None
+        return merge(self.design.base, self.copies)
+
+    def training(self, split: Split) -> Design:
+        """What the learner is fitted on."""
+        if self.copies is None:
+            return self.design.take(split.train)
+        own, base = self.copies[split.train], self._distinct
+        weights = summed(self.design.base.weights[split.train], own, len(base.y))
+        rows = np.unique(own)
+        if not np.array_equal(weights[rows], base.weights[rows]):  # folds of the user's own that part copies
+            base = replace(base, weights=weights)
+        return Design(base, rows)
+
+    def seeds(self) -> list[int]:
+        """The seeds of all splits, repeat by repeat."""
+        count = sum(len(repeat) for repeat in self.splits)
+        return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence([self.seed, 1]).spawn(count)]
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """The outcome of cross-fitting.
+
+    Attributes
+    ----------
+    predictions : tuple of Predictions, one a repeat
+        Rescaled, and trimmed where that was asked for.
+    untrimmed : tuple of Predictions, one a repeat
+        The same before trimming.
+    scales : ndarray, shape (repeats, K)
+        What a scale-free rr was multiplied by.
+    caps : ndarray, shape (repeats, K)
+        Where |rr| was capped; infinite without trimming.
+    folds : ndarray of int, shape (repeats, n)
+        Which split predicted each row.
+    fits : tuple of Fit
+        One for each split, repeat by repeat.
+    splits : tuple of sequence of Split, one a repeat
+    """
+
+    predictions: tuple[Predictions, ...]
+    untrimmed: tuple[Predictions, ...]
+    scales: Array
+    caps: Array
+    folds: Labels
+    fits: tuple[Fit, ...]
+    splits: tuple[Sequence[Split], ...]
+
+
+def make_splits(labels: Sequence[Labels]) -> list[Split]:
+    """Splits from fold labels; with labels in two dimensions (two-way clusters), from every pair of them.
+
+    A pair trains on the rows that share neither label, so that no cluster of either kind is on both sides
+    (Chiang, Kato, Ma and Sasaki 2022).
+    """
+    first = labels[0]
+    if len(labels) == 1:
+        values = np.unique(first)
+        if len(values) == 1:
+            everyone = np.arange(len(first))
+            return [Split(everyone, everyone)]
+        return [Split(np.flatnonzero(first != v), np.flatnonzero(first == v)) for v in values]
+    second = labels[1]
+    pairs = [
+        Split(np.flatnonzero((first != u) & (second != v)), np.flatnonzero((first == u) & (second == v)))
+        for u in np.unique(first)
+        for v in np.unique(second)
+    ]
+    return [split for split in pairs if len(split.test)]
+
+
+def warn_of_cut_clusters(splits: Sequence[Split], clusters: ClusterLabels) -> None:
+    """Warn when rows of one cluster are both trained on and predicted by one split."""
+    for name, codes in zip(clusters.names, clusters.codes, strict=True):
+        both = [np.intersect1d(codes[split.train], codes[split.test]) for split in splits]
+        cut, count = len(np.unique(np.concatenate(both))), int(codes.max()) + 1
+        if cut:
+            warn(
+                f"The folds cut {cut} of {count} clusters of `{name}`: rows of one cluster are trained on and predicted, "
+                "so errors may be too small. Fit with cluster=, or give all rows of a cluster the same fold."
+            )
+
+
+def check_splits(splits: Sequence[Split], arms: Labels | None, levels: Sequence[str], name: str) -> None:
+    """Every training set must hold every arm."""
+    for number, split in enumerate(splits):
+        if not len(split.train):
+            raise DataError(f"Split {number + 1} has no training rows. Use other folds or fewer of them.")
+        if arms is None:
+            continue
+        seen = np.unique(arms[split.train])
+        lost = [str(level) for code, level in enumerate(levels) if code not in seen]
+        if lost:
+            raise DataError(
+                f"The training rows of split {number + 1} have no row with {name}={lost[0]}. Use fewer folds, or fold labels of "
+                "your own in which every arm appears at least twice."
+            )
+
+
+class Bar:
+    """A progress bar as learners see it: fits done and, for networks, epoch and losses. It also ends threads that should stop."""
+
+    def __init__(self, bar: Any, stop: Event) -> None:
+        self._bar, self._stop = bar, stop
+        self._next = time.monotonic() + PATIENCE
+
+    def done(self) -> None:
+        """One more fit."""
+        self._go_on()
+        self._bar.update()
+
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
+
+    def tell(self, **facts: object) -> None:
+        """Show how training stands, a few times a second at most."""
+        self._go_on()
+        if not self._bar.disable and time.monotonic() >= self._next:
+            self._next = time.monotonic() + 0.2
+            self._bar.set_postfix(facts)
+
+
+def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progress: bool | None) -> list[CrossFit]:
+    """Fit every split of every repeat of every problem, and predict its test rows.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    learner : Learner
+        Sees the training sets of all problems at once.
+    n_jobs : int
+        Threads to spread the fits over.
+    progress : bool or None
+        Show a bar; None shows one in a terminal or notebook once the work takes more than a second or so.
+
+    Returns
+    -------
+    list of CrossFit
+        One a problem.
+    """
+    jobs = [(problem, split) for problem in problems for repeat in problem.splits for split in repeat]
+    seeds = [seed for problem in problems for seed in problem.seeds()]
+    _foretell(problems, learner, n_jobs)
+    for problem in problems:
+        learner.check(
+            problem.design, min(len(problem.training(split)) for repeat in problem.splits for split in repeat)
+        )
+    hidden, stop = None if progress is None else not progress, Event()
+    with (
+        progress_bar(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
+        one_thread() if learner.one_thread else nullcontext(),
+    ):
+
+        def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
+            chosen = [jobs[index] for index in batch]
+            designs = [problem.training(split) for problem, split in chosen]
+            with one_openmp_thread() if learner.one_thread else nullcontext():
+                fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar, stop))
+                return [(fit, _predict(fit, *job)) for fit, job in zip(fits, chosen, strict=True)]
+
+        batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
+        done = [work(batches[0])] if len(batches) == 1 else in_threads(work, batches, stop)
+    found = iter([pair for batch in done for pair in batch])
+    return [_gather(problem, found) for problem in problems]
+
+
+def _foretell(problems: Sequence[Problem], learner: Learner, n_jobs: int) -> None:
+    """Warn of fits that will take long because there are very many columns."""
+    total = count = 0.0
+    for problem in problems:
+        splits = [split for repeat in problem.splits for split in repeat]
+        rows, columns = max(len(split.train) for split in splits), problem.design.base.z.shape[1]
+        each = learner.seconds(problem.design, rows)
+        count += len(splits)
+        total += len(splits) * each / min(n_jobs, len(splits))
+        total += identification_seconds(len(problem.design), columns) if each else 0.0
+    if total >= LONG:
+        columns = max(problem.design.base.z.shape[1] for problem in problems)
+        warn(
+            f"The formula makes {columns:,} columns, so that {count:,.0f} fits will take {words(total)}. Merge rare levels of "
+            "factors, leave columns out, or use fewer folds and repeats."
+        )
+
+
+def _predict(fit: Fit, problem: Problem, split: Split) -> Predictions:
+    go_on()
+    return fit.predict(problem.design.take(split.test))
+
+
+def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:
+    """Put the pieces of one problem together, in its rows' order."""
+    predictions, factors, fits = [], [], []
+    folds = np.empty((len(problem.splits), len(problem.design)), dtype=np.intp)
+    for repeat, splits in enumerate(problem.splits):
+        pieces = [next(found) for _ in splits]
+        tests = [split.test for split in splits]
+        raw = join([predicted for _, predicted in pieces], tests)
+        factors.append(scales(raw, problem.design))
+        predictions.append(times(raw, factors[-1]))
+        fits += [fit for fit, _ in pieces]
+        for number, test in enumerate(tests):
+            folds[repeat, test] = number
+    made = tuple(predictions)
+    uncapped = np.full((len(made), len(factors[0])), np.inf)
+    return CrossFit(made, made, np.stack(factors), uncapped, folds, tuple(fits), tuple(problem.splits))
+
+
+def trimmed(crossfit: CrossFit, caps: Array) -> CrossFit:
+    """The same with |rr| capped, shape (repeats, K)."""
+    if np.isinf(caps).all():
+        return crossfit
+    held = tuple(cap(predictions, most) for predictions, most in zip(crossfit.untrimmed, caps, strict=True))
+    return replace(crossfit, predictions=held, caps=caps)

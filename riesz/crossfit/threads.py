@@ -1,0 +1,151 @@
+"""Work in several threads: stopping it, and how many threads the libraries below may use meanwhile.
+
+Work that is not wanted any more cannot be ended from outside, so it asks :func:`go_on` now and then. How many threads BLAS and
+torch use is a setting of the whole process; fits that overlap in time must leave it as the first of them found it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread, local
+from typing import Any, TypeVar
+
+from threadpoolctl import OpenBLASController, ThreadpoolController
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_LISTEN = 0.2  # seconds between two looks for an interrupt, where waiting is deaf to it
+_GRACE = 1.0  # seconds that threads are given to end when their work is not wanted any more
+
+_here = local()
+
+
+class Stopped(Exception):
+    """Raised in a thread whose work is not wanted any more."""
+
+
+def go_on() -> None:
+    """Raise :class:`Stopped` in a thread that should stop; long loops call it.
+
+    Examples
+    --------
+    >>> from riesz.crossfit.threads import go_on
+    >>> go_on()
+    """
+    stop: Event | None = getattr(_here, "stop", None)
+    if stop is not None and stop.is_set():
+        raise Stopped
+
+
+def in_threads(work: Callable[[Task], Result], tasks: Sequence[Task], stop: Event) -> list[Result]:
+    """Do every task in a thread of its own, and give the results in order.
+
+    When one fails, or an interrupt comes, ``stop`` is set and the error raised. Threads that do not hear of it soon, because they
+    are inside a long call of a library, are not waited for: they end when that call does, or with the process.
+
+    Examples
+    --------
+    >>> from threading import Event
+    >>> from riesz.crossfit.threads import in_threads
+    >>> in_threads(lambda number: number**2, [1, 2, 3], Event())
+    [1, 4, 9]
+    """
+    ended: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
+
+    def run(place: int, task: Task) -> None:
+        _here.stop = stop
+        try:
+            ended.put((place, work(task), None))
+        except BaseException as error:  # raised again in the thread that waits
+            ended.put((place, None, error))
+
+    threads = [Thread(target=run, args=(place, task), daemon=True) for place, task in enumerate(tasks)]
+    results: dict[int, Result] = {}
+    try:
+        for thread in threads:
+            thread.start()
+        while len(results) < len(tasks):
+            try:
+                place, result, error = ended.get(timeout=_LISTEN)
+            except Empty:
+                continue
+            if error is not None:
+                raise error
+            results[place] = result  # type: ignore[assignment]
+    except BaseException:
+        stop.set()
+        deadline = time.monotonic() + _GRACE
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(deadline - time.monotonic(), 0.0))
+        raise
+    return [results[place] for place in range(len(tasks))]
+
+
+class _Limit:
+    """One thread for BLAS and torch while a fit is inside: the first one in notes what was set, the last one out sets it again."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = Lock(), 0
+
+    def enter(self) -> None:
+        import torch
+
+        with self._lock:
+            if not self._inside:
+                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self._before = [(library, library.num_threads) for library in libraries]
+                self._torch = torch.get_num_threads()
+                _set_threads((library, 1) for library in libraries)
+            self._inside += 1
+            torch.set_num_threads(1)  # in part a setting of the thread that calls
+
+    def leave(self) -> None:
+        import torch
+
+        with self._lock:
+            self._inside -= 1
+            torch.set_num_threads(self._torch)
+            if not self._inside:
+                _set_threads(self._before)
+
+
+def _set_threads(numbers: Iterable[tuple[Any, int]]) -> None:
+    """Set the number of threads of libraries, whoever has set it before.
+
+    Newer versions of threadpoolctl let one thread of a process set those of OpenBLAS, and silently ignore all others.
+    """
+    free = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if free is not None:
+        free(force=True)
+    for library, number in numbers:
+        library.set_num_threads(number)
+    if free is not None:
+        free(force=True)
+
+
+_limit = _Limit()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for BLAS and torch inside the block, also when blocks of several threads overlap.
+
+    Torch's own matrix products are not reached by BLAS' limits once somebody has set its threads.
+    """
+    _limit.enter()
+    try:
+        yield
+    finally:
+        _limit.leave()
+
+
+@contextmanager
+def one_openmp_thread() -> Iterator[None]:
+    """One thread for OpenMP inside the block: a setting of the calling thread alone."""
+    with ThreadpoolController().select(user_api="openmp").limit(limits=1):
+        yield

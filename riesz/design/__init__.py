@@ -1,0 +1,1 @@
+"""From data frames to arrays: rows, weights, columns, the moment and its readings."""

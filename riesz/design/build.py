@@ -1,0 +1,324 @@
+r"""Formula + estimand + data -> the arrays of a design.
+
+In: what ``formula.py`` and ``frame.py`` made of the user's input, and the estimands. Out: a
+:class:`~riesz.design.design.Blueprint`. Everything that can be wrong with a problem is raised here, before any fitting.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.arrays import Array
+from riesz.design.design import Base, Blueprint, Design
+from riesz.design.moment import Evaluation, Look, Moment, Points
+from riesz.design.table import LARGEST, SMALLEST
+from riesz.errors import DataError, EstimandError, RieszWarning
+from riesz.estimands import Component, Estimand, Sample
+from riesz.estimands.custom import automatic_anchor
+from riesz.estimands.expressions import call
+from riesz.estimands.linear_form import LinearForm, Mu, Reading, read
+from riesz.estimands.treatment import Treatment, Wanted, describe_treatment
+from riesz.syntax.columns import Columns
+from riesz.syntax.evaluation import evaluate_term
+from riesz.syntax.formula import Formula
+from riesz.syntax.replacement import replace_columns
+
+
+def build(
+    formula: Formula,
+    estimands: Sequence[Estimand],
+    data: pd.DataFrame,
+    kept: npt.NDArray[np.intp],
+    total: int,
+    weights: Array,
+    frequency: Array,
+    groups: npt.NDArray[np.intp] | None,
+    family: str,
+    bounds: tuple[float, float] | None,
+    context: Mapping[str, Any],
+) -> Blueprint:
+    """Make the arrays of a problem; everything that can be wrong with it is raised here, before any fitting.
+
+    Parameters
+    ----------
+    formula : Formula
+    estimands : sequence of Estimand
+        Fitted together; their components stand side by side.
+    data : pandas.DataFrame
+        The rows in use, normalised by ``frame.py``, with a fresh index.
+    kept : ndarray of int, shape (n,)
+        Where those rows stand in the user's table.
+    total : int
+        Rows of the user's table.
+    weights, frequency : ndarray, shape (n,)
+    groups : ndarray of int, shape (n,), or None
+    family : {"gaussian", "binomial"}
+    bounds : tuple of float or None
+    context : mapping
+        The caller's variables.
+
+    Returns
+    -------
+    Blueprint
+    """
+    if formula.treatment_expression is not None:
+        made = evaluate_term(formula.treatment_expression, data, context, "treatment")
+        data = replace_columns(data, {formula.treatment: made})
+    treatment, column = describe_treatment(
+        data[formula.treatment], formula.reference, _wanted(estimands, data[formula.treatment]), estimands[0].verb
+    )
+    if not treatment.levels:
+        _refuse_extremes(treatment.values(data), f"Treatment `{treatment.name}`")
+    data = replace_columns(data, {formula.treatment: column})
+    y = _outcome(formula, data, family, bounds, context)
+    sample = Sample(
+        data, treatment, kept, total, context, formula.columns, covariates=formula.covariates, weights=weights
+    )
+    components = bind(estimands, sample)
+    columns = Columns(formula.rhs, data, context)
+    forms = [component.moment(Mu(), data) for component in components]
+    moment, readings = stack_moment(forms, components, columns, treatment, data)
+    anchors = [
+        automatic_anchor(form, sample, formula.covariates) if component.anchor is None else component.anchor
+        for form, component in zip(forms, components, strict=True)
+    ]
+    anchor = stack_anchors(anchors, readings, components, data)
+    for component, share in zip(components, moment.normalizer, strict=True):
+        if abs(share.mean()) <= 1e-12 * np.abs(share).mean():
+            raise EstimandError(f"The normalizer of {component.name} is zero on average: no row belongs to its group.")
+    for component, row in zip(components, moment.apply(anchor), strict=True):
+        _check_anchor(row, component.name)
+    base = Base(
+        y=y,
+        z=columns.matrix,
+        names=columns.names,
+        moment=moment,
+        anchor=anchor,
+        treatment=treatment.inputs(data),
+        covariates=columns.without({treatment.name}),
+        weights=weights,
+        frequency=frequency,
+        groups=groups,
+        strata=treatment.codes(data),
+        family=family,
+        bounds=bounds,
+        interacted=columns.interact(treatment.name),
+        reads=columns.reads,
+        hidden=columns.hidden(treatment.name),
+        looks=lambda other: looks(estimands, sample, columns, other),
+    )
+    return Blueprint(Design(base, slice(None)), components, treatment, data)
+
+
+def _wanted(estimands: Sequence[Estimand], column: pd.Series) -> Wanted:
+    wanted: set[Wanted] = {estimand.wanted(column) for estimand in estimands}
+    if {"arms", "number"} <= wanted:
+        verbs = ", ".join(estimand.verb for estimand in estimands)
+        raise EstimandError(
+            f"The estimands {verbs} want a treatment with arms and a continuous one at once. Fit them apart."
+        )
+    return next(iter(wanted - {"any"}), "any")
+
+
+def outcome_values(formula: Formula, data: pd.DataFrame, family: str, context: Mapping[str, Any]) -> Array:
+    """The left-hand side as numbers, shape (n,)."""
+    column = evaluate_term(formula.outcome, data, context, "outcome")
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        levels = list(column.cat.categories)
+        if family != "binomial" or len(levels) != 2:
+            raise DataError(
+                f"The outcome `{formula.outcome}` holds labels ({len(levels)} of them); wanted numbers. Two labels work with "
+                "family='binomial', the second counting as 1."
+            )
+        column = (column == levels[1]).astype(float)
+    return np.asarray(column, dtype=float)
+
+
+def _outcome(
+    formula: Formula,
+    data: pd.DataFrame,
+    family: str,
+    bounds: tuple[float, float] | None,
+    context: Mapping[str, Any],
+) -> Array:
+    y = outcome_values(formula, data, family, context)
+    _refuse_extremes(y, f"The outcome `{formula.outcome}`")
+    if np.ptp(y) == 0:
+        raise DataError(
+            f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); there is no effect to find."
+        )
+    lowest, highest = (0.0, 1.0) if family == "binomial" else bounds or (-np.inf, np.inf)
+    if y.min() < lowest or y.max() > highest:
+        said = "family='binomial' wants values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
+        raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {said}.")
+    return y
+
+
+def _refuse_extremes(values: Array, what: str) -> None:
+    """Squares of such numbers overflow, or vanish and with them the standard errors."""
+    size = float(np.abs(values).max())
+    if size > LARGEST or 0 < size < SMALLEST:
+        raise DataError(
+            f"{what} reaches {size:.3g} in absolute value; expected numbers between {SMALLEST:g} and {LARGEST:g}. Rescale it."
+        )
+
+
+def bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
+    """The components of all estimands on one sample."""
+    components = tuple(component for estimand in estimands for component in estimand.components(sample))
+    names = [component.name for component in components]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise EstimandError(
+            f"Two estimands are called {twice[0]!r}. Leave one out, or name them: a mapping from names to estimands, such as "
+            "riesz.estimate(formula, data, {'one': riesz.APE('x1 > 0'), 'other': riesz.APE('x1 <= 0')})."
+        )
+    return components
+
+
+def bind_quietly(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
+    """The same without warnings, which were given when the estimands were bound first."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RieszWarning)
+        return bind(estimands, sample)
+
+
+def stack_moment(
+    forms: Sequence[LinearForm],
+    components: Sequence[Component],
+    columns: Columns,
+    treatment: Treatment,
+    data: pd.DataFrame,
+) -> tuple[Moment, list[Reading]]:
+    """Stack the readings of all components, each distinct one once; the readings stand beside the moment."""
+    points: list[Points] = []
+    readings: list[Reading] = []
+    keys: list[tuple[str | None, Mapping[str, pd.Series]]] = []
+    weights: list[dict[int, Array]] = []
+    for form in forms:
+        own: dict[int, Array] = {}
+        for reading in form.readings:
+            changes = columns.changed(reading.frame)
+            index = _known(keys, reading.wrt, changes)
+            if index is None:
+                index = len(keys)
+                keys.append((reading.wrt, changes))
+                points.append(_points(columns, treatment, changes, reading.wrt, data))
+                readings.append(reading)
+            own[index] = own.get(index, 0.0) + reading.weight
+        weights.append(own)
+    n = len(data)
+    stacked = np.zeros((len(forms), len(points), n))
+    for c, own in enumerate(weights):
+        for index, weight in own.items():
+            stacked[c, index] = weight
+    if not np.isfinite(stacked).all():
+        raise EstimandError(
+            "The moment multiplies a reading of mu by a missing or infinite value; wanted finite weights."
+        )
+    normalizer = np.stack([np.asarray(component.normalizer(data), dtype=float) for component in components])
+    return Moment(tuple(points), stacked, normalizer), readings
+
+
+def _known(
+    keys: Sequence[tuple[str | None, Mapping[str, pd.Series]]], wrt: str | None, changes: Mapping[str, pd.Series]
+) -> int | None:
+    for index, (known_wrt, known) in enumerate(keys):
+        if known_wrt == wrt and known.keys() == changes.keys() and all(known[k].equals(changes[k]) for k in known):
+            return index
+    return None
+
+
+def _points(
+    columns: Columns, treatment: Treatment, changes: Mapping[str, pd.Series], wrt: str | None, data: pd.DataFrame
+) -> Points:
+    inputs = treatment.inputs(replace_columns(data, changes))
+    if wrt is None:
+        return Points(*columns.at(changes), None, inputs, 0.0)
+    return Points(*columns.tangent(changes, wrt), inputs, float(wrt == treatment.name))
+
+
+def looks(
+    estimands: Sequence[Estimand], sample: Sample, columns: Columns, other: Array
+) -> tuple[tuple[Look, ...], ...]:
+    """Bind the estimands again, to rows with another treatment, and see where they look."""
+    treatment = sample.treatment
+    levels = np.asarray(treatment.levels, dtype=object)
+    data = treatment.set(sample.data, levels[other.astype(np.intp)] if treatment.levels else other)
+    components = bind_quietly(estimands, replace(sample, data=data))
+
+    def look(reading: Reading) -> Look:
+        changes = columns.changed(reading.frame)
+        along: Literal["value", "treatment", "other"] = "other"
+        if reading.wrt in (None, treatment.name):
+            along = "value" if reading.wrt is None else "treatment"
+        inputs = treatment.inputs(replace_columns(sample.data, changes))
+        return Look(reading.weight, inputs, along, bool(changes.keys() - {treatment.name}))
+
+    return tuple(tuple(look(one) for one in component.moment(Mu(), data).readings) for component in components)
+
+
+def stack_anchors(
+    anchors: Sequence[Callable[[pd.DataFrame], Any]],
+    readings: Sequence[Reading],
+    components: Sequence[Component],
+    data: pd.DataFrame,
+) -> Evaluation:
+    """All anchors at every row and at every reading, shape (K, n)."""
+    each = [
+        _anchor(anchor, readings, component.name, data) for anchor, component in zip(anchors, components, strict=True)
+    ]
+    return Evaluation(
+        np.stack([one.observed for one in each]),
+        np.stack([one.values for one in each]),
+        np.stack([one.slopes for one in each]),
+    )
+
+
+def _anchor(
+    anchor: Callable[[pd.DataFrame], Any], readings: Sequence[Reading], name: str, data: pd.DataFrame
+) -> Evaluation:
+    """Beta at every row and at every reading."""
+
+    def beta(frame: pd.DataFrame) -> Array:
+        try:
+            value = np.asarray(call(anchor, frame, f"The anchor of {name}"), dtype=float)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, EstimandError):
+                raise
+            raise EstimandError(
+                f"The anchor of {name} gave values that are not numbers; wanted one number a row."
+            ) from None
+        if value.ndim > 1 or (value.ndim == 1 and len(value) != len(data)):
+            raise EstimandError(
+                f"The anchor of {name} has shape {value.shape}; wanted one value for each of {len(data)} rows."
+            )
+        return np.broadcast_to(value, len(data))
+
+    observed = beta(data)
+    values = np.stack([beta(reading.frame) for reading in readings])
+    slopes = np.stack([np.zeros(len(data)) if one.wrt is None else read(one, beta) for one in readings])
+    if not all(np.isfinite(part).all() for part in (observed, values, slopes)):
+        raise EstimandError(
+            f"The anchor of {name} is missing or infinite on some rows; wanted a finite known function."
+        )
+    return Evaluation(observed, values, slopes)
+
+
+def _check_anchor(moment: Array, name: str) -> None:
+    """h_n(beta) must be told from zero; m(beta) may well be constant."""
+    h, spread = float(moment.mean()), float(moment.std(ddof=1)) / np.sqrt(len(moment))
+    scale = float(np.abs(moment).mean())
+    if scale == 0 or abs(h) < max(2 * spread, 1e-12 * scale):
+        raise EstimandError(
+            f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which cannot be told from "
+            "zero. Pass another anchor, a known function of treatment and covariates whose moment is clearly not zero: "
+            "riesz.CustomMoment(..., anchor=...)."
+        )

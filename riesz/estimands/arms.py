@@ -1,0 +1,184 @@
+"""Estimands of a treatment with arms: ATE, ATT, ATC and the average policy effect.
+
+Notation: arm j, reference arm 0, policy pi. Each class is the formula of its moment and its anchor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from riesz.errors import EstimandError
+from riesz.estimands.base import Component, Estimand, Sample, arm_name, need_binary, ones, owned
+from riesz.estimands.treatment import Wanted
+from riesz.syntax.labels import label
+
+
+@dataclass(frozen=True)
+class ATE(Estimand):
+    r"""Average treatment effect, one contrast for each arm that is not the reference.
+
+    .. math:: \psi_j = E[\mu(j, X) - \mu(0, X)], \qquad \beta = 1\{A = j\}, \quad h(\beta) = 1.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.ATE(), learner="linear").params.index.tolist()
+    ['ATE']
+    """
+
+    verb: ClassVar[str] = "ate"
+
+    def wanted(self, column: pd.Series) -> Wanted:
+        return "arms"
+
+    def specifications(self) -> Sequence[Any]:
+        return ()
+
+    def components(self, sample: Sample) -> tuple[Component, ...]:
+        return _contrasts(sample, "ATE", "all", "Average treatment effect")
+
+
+@dataclass(frozen=True)
+class ATT(Estimand):
+    r"""Average treatment effect on the treated (on those in arm j, for several arms).
+
+    .. math:: \psi_j = E[1\{A=j\}\{\mu(j, X) - \mu(0, X)\}] / P(A = j), \qquad \beta = 1\{A = j\}.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
+    >>> fit.params.index.tolist()
+    ['ATE', 'ATT']
+    """
+
+    verb: ClassVar[str] = "att"
+
+    def wanted(self, column: pd.Series) -> Wanted:
+        return "arms"
+
+    def specifications(self) -> Sequence[Any]:
+        return ()
+
+    def components(self, sample: Sample) -> tuple[Component, ...]:
+        return _contrasts(sample, "ATT", "treated", "Average treatment effect on the treated")
+
+
+@dataclass(frozen=True)
+class ATC(Estimand):
+    r"""Average treatment effect on the controls (on those in the reference arm).
+
+    .. math:: \psi_j = E[1\{A=0\}\{\mu(j, X) - \mu(0, X)\}] / P(A = 0), \qquad \beta = 1\{A = j\}.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.ATC(), learner="linear").params.index.tolist()
+    ['ATC']
+    """
+
+    verb: ClassVar[str] = "atc"
+
+    def wanted(self, column: pd.Series) -> Wanted:
+        return "arms"
+
+    def specifications(self) -> Sequence[Any]:
+        return ()
+
+    def components(self, sample: Sample) -> tuple[Component, ...]:
+        return _contrasts(sample, "ATC", "controls", "Average treatment effect on the controls")
+
+
+def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Component, ...]:
+    """mu(j, X) - mu(0, X), averaged over everyone, over arm j, or over the reference arm."""
+    treatment = sample.treatment
+    reference = treatment.reference
+    labelled = treatment.is_binary and isinstance(reference, str)  # of labels nobody knows which comes first
+    marked = f"{treatment.label(reference)} (reference)" if labelled else treatment.label(reference)
+
+    def contrast(level: Any) -> Component:
+        averaged_over = {"all": None, "treated": level, "controls": reference}[among]
+
+        def share(data: pd.DataFrame) -> Any:
+            return ones(data) if averaged_over is None else treatment.indicator(data, averaged_over)
+
+        given = "" if averaged_over is None else f" | {treatment.name}={treatment.label(averaged_over)}"
+        return Component(
+            name=arm_name(stem, level, treatment),
+            moment=lambda mu, data: share(data) * (mu(treatment.set(data, level)) - mu(treatment.set(data, reference))),
+            anchor=lambda data: treatment.indicator(data, level),
+            normalizer=share,
+            symbol=f"E[mu({treatment.label(level)}, X) - mu({treatment.label(reference)}, X){given}]",
+            words=f"{words}: {treatment.name}={treatment.label(level)} against {marked}",
+        )
+
+    return tuple(contrast(level) for level in treatment.levels[1:])
+
+
+@dataclass(frozen=True)
+class APE(Estimand):
+    r"""Average policy effect: the mean outcome when the arm is assigned by a known policy.
+
+    .. math:: \psi = E[\pi(X)\{\mu(1, X) - \mu(0, X)\} + \mu(0, X)], \qquad \beta = a + 1 - \pi(x), \quad h(\beta) = 1.
+
+    Parameters
+    ----------
+    policy : str, callable or array_like
+        The probability of treatment for each row, in [0, 1]; true/false counts as 1/0. The treated arm is the one that is
+        not the reference; with labels, say which is which: ``treat(arm, reference="placebo")``.
+
+    References
+    ----------
+    Hines and Hines, "Automatic debiasing of neural networks via moment-constrained learning", example 2.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.APE("x1 > 0"), learner="linear").params.index.tolist()
+    ['APE']
+    """
+
+    policy: Any
+    verb: ClassVar[str] = "ape"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", owned(self.policy))
+
+    def wanted(self, column: pd.Series) -> Wanted:
+        return "arms"
+
+    def specifications(self) -> Sequence[Any]:
+        return (self.policy,)
+
+    def components(self, sample: Sample) -> tuple[Component, ...]:
+        treatment = sample.treatment
+        need_binary(treatment, self.verb)
+        pi = sample.per_row(self.policy, "policy")
+        if pi.min() < 0 or pi.max() > 1:
+            raise EstimandError(
+                f"policy ranges from {label(pi.min())} to {label(pi.max())}; `ape` wants the probability of treatment, in [0, 1]. "
+                "For a continuous treatment moved up or down use `riesz.ipe`."
+            )
+        reference, treated = treatment.levels
+        treated_label = treatment.label(treated)
+        rule = self.policy if isinstance(self.policy, str) else "pi(X)"
+        return (
+            Component(
+                name="APE",
+                moment=lambda mu, data: (
+                    pi * mu(treatment.set(data, treated)) + (1.0 - pi) * mu(treatment.set(data, reference))
+                ),
+                anchor=lambda data: treatment.indicator(data, treated) + 1.0 - pi,
+                symbol=f"E[pi mu({treated_label}, X) + (1 - pi) mu({treatment.label(reference)}, X)]",
+                words=f"Mean outcome under the policy {rule} ({np.mean(pi):.0%} assigned {treatment.name}={treated_label})",
+            ),
+        )

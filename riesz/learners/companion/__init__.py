@@ -1,0 +1,1 @@
+"""Closed forms on smooth features, and how they are blended with networks."""

@@ -1,0 +1,306 @@
+r"""The closed-form learner: ridge for mu, and a Riesz representer that is linear in the formula's columns.
+
+The paper's constrained problem, :math:`\min_f \|\beta - f\|^2` subject to :math:`h_n(f) = 0`, is solved exactly. beta is
+first replaced by its projection :math:`z'b` on the span of the columns; writing :math:`\beta - f = z'c` and penalising c,
+the solution is
+
+.. math:: c = S^{-1} M \, \frac{M'b}{M'S^{-1}M}, \qquad S = E_n[z z'] + \lambda D, \quad M = h_n(z),
+
+which is proportional to the minimiser :math:`S^{-1}M` of the Riesz loss :math:`E_n[\alpha^2 - 2 m(\alpha)]` at every penalty.
+
+Under ``family="binomial"`` mu is logistic and its errors are, to first order, :math:`v\, z'\delta` with
+:math:`v = \mu(1 - \mu)`. For the bias correction to remove them, rr must represent the moment on functions of that form, so
+both problems use the inner product :math:`E_n[v f g]` and :math:`M = h_n(v z)`, and rr comes with its scale. Without
+penalty and splitting this is the influence function of the logit plug-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from riesz.arrays import Array
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
+from riesz.errors import LearnerError, listing
+from riesz.learners.base import Fit, Learner, Watch
+from riesz.learners.checks import check_number, check_settings
+from riesz.learners.cost import MANY, closed_form_seconds
+from riesz.learners.linear.ridge import (
+    GRID,
+    Basis,
+    choose_outcome_penalty,
+    choose_riesz_penalty,
+    make_basis,
+    moments,
+)
+from riesz.learners.linear.standardise import unidentified
+from riesz.predictions import Predictions
+
+Penalty = float | Literal["loo"]
+
+_NEXT_TO_NOTHING = 1e-8  # share of the largest curvature; moments are divided by it, so it is not zero
+_ROWS_PER_COLUMN = 10
+
+
+@dataclass(frozen=True)
+class Linear(Learner):
+    """Closed-form learner: linear in the formula's columns, float64, deterministic.
+
+    Instant where networks train for seconds or minutes, but it bends only where the formula does: let the treatment interact
+    (``treat(a) * (...)``) unless the effect is the same for everyone.
+
+    Under ``family="gaussian"`` mu is a ridge regression; under ``family="binomial"`` it is a ridge-penalised logistic
+    regression, whose moments act on the probability. The Riesz representer is linear in the columns either way; under
+    ``"binomial"`` it is learned in the inner product that the logit's own errors call for (weights mu (1 - mu)).
+
+    Parameters
+    ----------
+    penalty : float or "loo"
+        Ridge penalty of mu, per row and on standardised columns (the intercept is free); ``"loo"`` picks the one with the
+        smallest leave-one-out error, leave-one-cluster-out when there are clusters. 0 is least squares. A product with a
+        continuous treatment, or a power of it, counts by what it adds to its parts: the treatment's zero does not matter. With
+        more than 20,000 rows a random part of them, drawn from the seed, is left out in turn.
+    rr_penalty : float or "loo"
+        The same for the Riesz representer, with the leave-one-out Riesz loss.
+    rr : {"constrained", "riesz"}
+        ``"constrained"`` solves the paper's moment-constrained problem; its scale comes from the estimation sample.
+        ``"riesz"`` minimises the automatic-debiasing loss, whose scale is learned with the rest.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> riesz.ate("y ~ treat(a) * .", data, learner=riesz.Linear(penalty=0, rr_penalty=0)).nobs
+    500
+    """
+
+    penalty: Penalty = "loo"
+    rr_penalty: Penalty = "loo"
+    rr: Literal["constrained", "riesz"] = "constrained"
+
+    def __post_init__(self) -> None:
+        for name in ("penalty", "rr_penalty"):
+            check_number(self, name, "a number, 0 or larger, or 'loo'", at_least=0.0, or_word="loo")
+        check_settings(self, {"rr": ("constrained", "riesz")}, [], [])
+
+    def seconds(self, design: Design, rows: int) -> float:
+        columns = design.base.z.shape[1]
+        return closed_form_seconds(rows, columns) if columns >= MANY else 0.0
+
+    def check(self, design: Design, rows: int) -> None:
+        columns = design.base.z.shape[1]
+        for name, value in (("penalty", self.penalty), ("rr_penalty", self.rr_penalty)):
+            if value == 0 and columns >= rows:
+                raise LearnerError(
+                    f"The design has {columns} columns and a training set only {rows} rows, and Linear({name}=0) asks for "
+                    f"no penalty: there is no unique solution. Use {name}='loo' or a positive penalty, fewer columns, or "
+                    "fewer folds."
+                )
+        need_identification(design, rows)
+
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
+        if design.base.interacted or design.base.strata is None:
+            return []
+        return [
+            "The formula has no interaction with the treatment, so this learner takes the effect to be the same for everyone; "
+            "treat(a) * (...) lets it vary."
+        ]
+
+    def weighs(self, family: str) -> bool:
+        return family != "binomial"
+
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
+        fits = []
+        for design, seed in zip(designs, seeds, strict=True):
+            fits.append(fit_linear(design, self.penalty, self.rr_penalty, self.rr == "constrained", seed))
+            watch.done()
+        return fits
+
+    def describe(self, family: str) -> str:
+        outcome = "logistic ridge" if family == "binomial" else "ridge"
+        if self.penalty == 0:
+            outcome = "logit" if family == "binomial" else "OLS"
+        return f"Linear ({outcome}, rr {self.rr})"
+
+
+@dataclass(frozen=True)
+class LinearFit(Fit):
+    """Coefficients on the formula's columns.
+
+    Attributes
+    ----------
+    mu : ndarray, shape (p,)
+    rr : ndarray, shape (p, K)
+    logistic : bool
+        Whether mu is the expit of its linear index.
+    scale_free : bool
+    chosen : mapping
+        The penalties in use.
+    """
+
+    mu: Array
+    rr: Array
+    logistic: bool
+    scale_free: bool
+    chosen: Mapping[str, float]
+
+    def predict(self, design: Design) -> Predictions:
+        whole = evaluate_linear(design, np.column_stack([self.mu, self.rr]))
+        mu = whole.map(lambda values: values[0])
+        if self.logistic:
+            mu = probability(mu)
+        return Predictions(mu, whole.map(lambda values: values[1:]), self.scale_free, tilted=self.logistic)
+
+    def details(self) -> Mapping[str, float]:
+        return self.chosen
+
+    def history(self) -> pd.DataFrame:
+        return pd.DataFrame()
+
+
+def probability(index: Evaluation) -> Evaluation:
+    """The expit of an index."""
+    at = expit(index.values)
+    return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
+
+
+def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool, seed: int = 0) -> LinearFit:
+    """Fit mu and rr on one design; for the seed see :class:`~riesz.learners.linear.ridge.Basis`."""
+    logistic = design.base.family == "binomial"
+    tilt = None
+    if logistic:
+        mu, chosen = fit_logistic(design, penalty, seed=seed)
+        tilt = _curvature(design, mu)
+    targets = np.vstack([design.y, design.base.anchor.observed[:, design.rows]])
+    basis = make_basis(design, design.weights, targets, tilt, seed=seed)
+    if not logistic:
+        mu, chosen = _ridge(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
+    rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, constrained)
+    scale_free = constrained and not logistic
+    return LinearFit(mu, rr, logistic, scale_free, {"penalty": chosen, **rr_chosen})
+
+
+def _ridge(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
+    b = basis.projections[:, 0]
+    lam = choose_outcome_penalty(design, basis, y, b, grid)[0] if penalty == "loo" else float(penalty)
+    return basis.solve(b, lam), lam
+
+
+def riesz_coefficients(
+    design: Design, basis: Basis, penalty: Penalty, constrained: bool
+) -> tuple[Array, dict[str, float]]:
+    """Coefficients of rr, shape (p, K); up to scale when constrained."""
+    m = moments(design, basis)
+    found, chosen = [], {}
+    for c in range(design.components):
+        lam = choose_riesz_penalty(design, basis, c, m[c], basis.penalties)[0] if penalty == "loo" else float(penalty)
+        direction = m[c] * basis.shrink(lam)
+        if constrained:
+            b = basis.projections[:, 1 + c]  # the anchor's
+            h = m[c] @ b  # h_n of the projected anchor
+            if abs(h) <= 1e-10 * np.linalg.norm(m[c]) * np.linalg.norm(b) or not m[c].any():
+                raise LearnerError(
+                    "The anchor's projection on the formula's columns has a zero moment, so the columns cannot carry the Riesz "
+                    "representer. Let the treatment enter the formula by itself (treat(a) + ...), or pass another anchor."
+                )
+            if basis.tilt is None:
+                direction = direction * h / (m[c] @ direction)  # up to scale
+            else:
+                direction = direction * (m[c] @ direction) / (direction @ direction)
+        found.append(basis.transform @ direction)
+        chosen[f"rr_penalty_{c}"] = lam
+    return np.column_stack(found), chosen
+
+
+def need_identification(design: Design, rows: int) -> None:
+    """Refuse an estimand that reads a combination of columns which no training set of so many rows could show."""
+    lost = unidentified(design) if design.base.z.shape[1] < rows else None
+    if lost is not None:
+        raise LearnerError(
+            f"The estimand is not identified: a combination of the columns {listing(lost[1])} is zero on every row, but not at "
+            "the counterfactual rows that the estimand reads. Either a covariate repeats the treatment (leave it out), or "
+            "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows), or a "
+            "variable is so far from zero that rounding hides what its power adds (centre it: write center(x) for x)."
+        )
+
+
+def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, seed: int = 0) -> tuple[Array, float]:
+    """Ridge-penalised logistic regression by iteratively reweighted least squares.
+
+    The penalty is chosen anew on each of the first steps by the leave-one-out error of the working regression (performance
+    iteration), then kept. For ``units`` and ``seed`` see :func:`~riesz.learners.linear.ridge.make_basis`.
+    """
+    y, weights = design.y, design.weights
+    eta = np.log((y + 0.5) / (1.5 - y))
+    lam = np.nan
+    for step in range(25):  # more are of use only to separated data, whose index has no end
+        mu = expit(eta)
+        curvature = np.clip(mu * (1.0 - mu), 1e-6, None)
+        working = eta + (y - mu) / curvature
+        basis = make_basis(design, weights * curvature, working[None], units=units, seed=seed)
+        if penalty != "loo":
+            lam = float(penalty) * weights.sum() / (weights @ curvature)
+        theta, lam = _ridge(design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:])
+        new = np.clip(_index(design, theta), -30.0, 30.0)
+        moved = float(np.abs(new - eta).max())
+        eta = new
+        if moved < 1e-9:
+            break
+    return theta, lam * float(weights @ curvature) / float(weights.sum())
+
+
+def _curvature(design: Design, theta: Array) -> Evaluation:
+    """V = mu (1 - mu) at the training rows and at their readings, shape (n,), and at least :func:`_least`."""
+    index = evaluate_linear(design, theta[:, None]).map(lambda values: values[0])
+    p, observed = expit(index.values), expit(index.observed)
+    curvature = observed * (1 - observed)
+    least = _least(curvature, design.weights, design.base.z.shape[1])
+    v = p * (1 - p)
+    return Evaluation(
+        np.maximum(curvature, least), np.maximum(v, least), np.where(v > least, (1 - 2 * p) * v * index.slopes, 0.0)
+    )
+
+
+def _least(curvature: Array, weights: Array, columns: int) -> float:
+    """The least curvature that counts: next to nothing, unless the logit tells the outcomes apart on almost all rows.
+
+    Then the few rows where it does not would carry rr alone. So that Kish's effective number of rows is at least ten for each
+    column (or half of those there are), the others get a common curvature.
+    """
+
+    def effective(least: float) -> float:
+        counted = weights * np.maximum(curvature, least)
+        return float(counted.sum() ** 2 / (counted**2).sum())
+
+    most = float(curvature.max())
+    low = max(_NEXT_TO_NOTHING * most, float(np.finfo(float).tiny))
+    needed = min(_ROWS_PER_COLUMN * columns, effective(most) / 2)
+    if effective(low) >= needed:
+        return low
+    high = most
+    while high > 1.001 * low:
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if effective(middle) >= needed else (middle, high)
+    return high
+
+
+def evaluate_linear(design: Design, theta: Array) -> Evaluation:
+    """The linear functions z'theta at the rows of a design and at each reading, shape (F, n)."""
+    readings, n, functions = len(design.base.moment.points), len(design), theta.shape[1]
+    whole = Evaluation(np.empty((functions, n)), np.empty((functions, readings, n)), np.empty((functions, readings, n)))
+    for own, rows in design.blocks():
+        part = design.base.moment.linear(design.base.z[rows], rows, theta)
+        whole.observed[:, own] = part.observed
+        whole.values[..., own] = part.values
+        whole.slopes[..., own] = part.slopes
+    return whole
+
+
+def _index(design: Design, theta: Array) -> Array:
+    return np.concatenate([design.base.z[rows] @ theta for _, rows in design.blocks()])

@@ -1,0 +1,353 @@
+r"""Ridge regressions in a basis where everything is diagonal.
+
+For training rows with weight shares :math:`\omega_i` (summing to one) let T be a matrix with
+
+.. math:: T' \Big(\sum_i \omega_i z_i z_i'\Big) T = I, \qquad T' D T = \mathrm{diag}(d),
+
+D penalising the columns, standardised or in other units, and not the intercept. With :math:`q_i = T'z_i` the ridge solution at
+penalty :math:`\lambda` is :math:`T\,(b / (1 + \lambda d))`, for the outcome with :math:`b = \sum_i \omega_i q_i y_i` and for the
+Riesz loss :math:`E_n[\alpha^2 - 2 m(\alpha)]` with :math:`b = \sum_i \omega_i T' m(z)_i`. One basis serves every penalty, and
+leaving one row (or one cluster) out is a rank-one (or small-rank) correction.
+
+Rows are visited a block at a time; nothing of size n x p is copied. The basis is orthonormalised twice (Cholesky-QR2), which
+is as accurate as a QR decomposition for all but hopeless designs. In large samples a random part of the rows (or clusters) is
+left out in turn, which is plenty to tell penalties apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.arrays import Array, Rows
+from riesz.crossfit.folds import draw_part
+from riesz.crossfit.threads import go_on
+from riesz.design.design import BLOCK, Design
+from riesz.design.moment import Evaluation
+from riesz.learners.linear.standardise import Standard, directions, standardise
+
+Part = npt.NDArray[np.intp]
+Own = slice | Part
+
+_MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
+_MOST_CLUSTERS = 200  # the same for clusters, which cost more, ...
+_WORK = 2e8  # ... unless leaving more of them out takes no more multiplications than these
+_SMALL = 4  # a cluster is small when there are this many directions for each of its rows
+_ALONE = 1e-8  # a row or cluster with less room than this is the only one that shows a direction
+GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e2, 17)])  # penalties tried, per row and for standardised columns
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The basis of the module's text.
+
+    Attributes
+    ----------
+    transform : ndarray, shape (p, k)
+        T.
+    penalty : ndarray, shape (k,)
+        d.
+    shares : ndarray, shape (n,)
+        omega.
+    projections : ndarray, shape (k, targets)
+        sum_i omega_i q_i t_i for each target t given to :func:`make_basis`.
+    tilt : Evaluation, shape (n,), or None
+        The function v by which the inner product E[v f g] is weighted, on top of the weights; the Riesz loss is then
+        E_n[v alpha^2 - 2 m(v alpha)].
+    seed : int
+        Of the part of the rows (or clusters) that are left out in turn, when they are many.
+    """
+
+    transform: Array
+    penalty: Array
+    shares: Array
+    projections: Array
+    tilt: Evaluation | None
+    seed: int
+
+    @property
+    def rank(self) -> int:
+        """How many directions the design spans, k."""
+        return len(self.penalty)
+
+    @property
+    def penalties(self) -> Array:
+        """Those to choose from; none at all is one of them only if there are more rows than directions."""
+        return GRID if self.rank < len(self.shares) else GRID[1:]
+
+    def shrink(self, lam: float | Array) -> Array:
+        """1 / (1 + lambda d), shape (k,) or (k, L)."""
+        return 1.0 / (1.0 + np.multiply.outer(self.penalty, lam))
+
+    def solve(self, direction: Array, lam: float) -> Array:
+        """The ridge regression whose unpenalised solution is a direction of the basis, as coefficients of the columns."""
+        return self.transform @ (direction * self.shrink(lam))
+
+
+def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Rows, Array, Array]]:
+    for own, rows in design.blocks():
+        z = design.base.z[rows]
+        yield own, rows, z, z @ transform
+
+
+def _part(design: Design, basis: Basis) -> Part | None:
+    """The rows that are left out in turn; None when all are."""
+    return draw_part(len(design), _MOST_LEFT_OUT, basis.seed) if len(design) > _MOST_LEFT_OUT else None
+
+
+def _left_out(design: Design, basis: Basis, part: Part | None) -> Iterator[tuple[Own, Rows, Array, Array]]:
+    """Blocks of the rows that are left out in turn."""
+    if part is None:
+        yield from _blocks(design, basis.transform)
+        return
+    rows = part if isinstance(design.rows, slice) else design.rows[part]
+    for own, base, z, q in _blocks(design.take(rows), basis.transform):
+        yield part[own], base, z, q
+
+
+@dataclass(frozen=True)
+class Span:
+    """What the columns span on some rows, before they are penalised.
+
+    Attributes
+    ----------
+    standard : Standard
+    inner : ndarray, shape (p, k)
+        Combinations of standardised columns that are orthonormal on the rows.
+    shares : ndarray, shape (n,)
+    projections : ndarray, shape (k, targets)
+    tilt : Evaluation or None
+    """
+
+    standard: Standard
+    inner: Array
+    shares: Array
+    projections: Array
+    tilt: Evaluation | None
+
+    def basis(self, units: Array | None = None, seed: int = 0) -> Basis:
+        """The basis in which a penalty is diagonal; for the parameters see :func:`make_basis`."""
+        standard, inner = self.standard, self.inner
+        penalised = standard.penalised if units is None else standard.penalised * (units / standard.spread) ** 2
+        penalty, rotation = np.linalg.eigh(inner.T @ (penalised[:, None] * inner))
+        wide = len(inner) > len(self.shares)
+        transform = standard.coefficients(inner @ rotation) if wide else standard.matrix @ inner @ rotation
+        return Basis(
+            transform, np.clip(penalty, 0.0, None), self.shares, rotation.T @ self.projections, self.tilt, seed
+        )
+
+
+def make_span(design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None) -> Span:
+    """Find what the columns span, and project targets on it; for the parameters see :func:`make_basis`."""
+    if tilt is not None:
+        weights = weights * tilt.observed
+    shares = weights / weights.sum()
+    standard = standardise(design, shares)
+    inner, _ = directions(design, standard, shares)  # the basis in terms of standardised columns
+    gram = np.zeros((inner.shape[1], inner.shape[1]))
+    projected = np.zeros((inner.shape[1], len(targets)))
+    for own, rows in design.blocks():
+        q = standard.apply(design.base.z[rows]) @ inner
+        weighted = q * shares[own, None]
+        gram += weighted.T @ q
+        projected += weighted.T @ targets[:, own].T
+    values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
+    turn = vectors / np.sqrt(values)
+    return Span(standard, inner @ turn, shares, turn.T @ projected, tilt)
+
+
+def make_basis(
+    design: Design,
+    weights: Array,
+    targets: Array,
+    tilt: Evaluation | None = None,
+    units: Array | None = None,
+    seed: int = 0,
+) -> Basis:
+    """Build the basis for some rows and weights, and project targets on it.
+
+    Parameters
+    ----------
+    design : Design
+    weights : ndarray, shape (n,)
+        Non-negative.
+    targets : ndarray, shape (targets, n)
+        What is to be regressed: the outcome, anchors.
+    tilt : Evaluation, shape (n,), optional
+        See :class:`Basis`; the weights are multiplied by it.
+    units : ndarray, shape (p,), optional
+        What columns are divided by before their coefficients are penalised alike; by default their standard deviations.
+    seed : int
+        See :class:`Basis`.
+
+    Returns
+    -------
+    Basis
+    """
+    return make_span(design, weights, targets, tilt).basis(units, seed)
+
+
+def _moment_rows(design: Design, basis: Basis, own: Own, rows: Rows, z: Array, component: int) -> Array:
+    """m(v z) / v, row by row: with the shares of the basis, its mean is the Riesz loss's linear term."""
+    if basis.tilt is None:
+        return design.base.moment.rows(z, rows, component)
+    part = basis.tilt.map(lambda values: values[..., own])
+    return design.base.moment.rows(z, rows, component, part) / part.observed[:, None]
+
+
+def moments(design: Design, basis: Basis) -> Array:
+    """h_n of every direction of the basis, shape (K, k)."""
+    total = np.zeros((design.components, design.base.z.shape[1]))
+    for own, rows in design.blocks():
+        z = design.base.z[rows]
+        for c in range(design.components):
+            total[c] += basis.shares[own] @ _moment_rows(design, basis, own, rows, z, c)
+    return total @ basis.transform
+
+
+def _smallest(grid: Array, loss: Array, basis: Basis, part: Part | None) -> tuple[float, float]:
+    """The best penalty and its loss, that of a part of the rows made comparable with that of all."""
+    if part is not None:
+        loss = loss / basis.shares[part].sum()
+    best = np.nanargmin(loss)
+    return float(grid[best]), float(loss[best])
+
+
+def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Array, grid: Array) -> tuple[float, float]:
+    """The penalty with the smallest leave-one-out (leave-one-cluster-out) squared error, and that error."""
+    if design.groups is not None:
+        return _choose_by_groups(design, basis, response, b, None, grid)
+    part = _part(design, basis)
+    shrink = basis.shrink(grid)
+    loss = np.zeros(len(grid))
+    for own, _, _, q in _left_out(design, basis, part):
+        share = basis.shares[own, None]
+        room = 1.0 - share * (q**2 @ shrink)
+        alone = room < _ALONE  # a direction that this row alone shows: without it there is nothing to predict from
+        error = (response[own, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
+        loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
+    return _smallest(grid, loss, basis, part)
+
+
+def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array, grid: Array) -> tuple[float, float]:
+    r"""The penalty with the smallest leave-one-out (leave-one-cluster-out) Riesz loss, and that loss.
+
+    The loss is :math:`\alpha_{-i}^2 - 2 m(\alpha_{-i})`.
+
+    With S = diag(1 + lambda d), leverage l = omega q'q/S, c = omega q'm/S and e = omega m'm/S, leaving row i out gives
+    alpha_{-i}(z_i) = (alpha_i - c) / (1 - l) and m(alpha_{-i})_i = m(alpha)_i - e + c (alpha_i - c) / (1 - l).
+    """
+    if design.groups is not None:
+        return _choose_by_groups(design, basis, None, b, component, grid)
+    part = _part(design, basis)
+    shrink = basis.shrink(grid)
+    rho = b[:, None] * shrink
+    loss = np.zeros(len(grid))
+    for own, rows, z, q in _left_out(design, basis, part):
+        m = _moment_rows(design, basis, own, rows, z, component) @ basis.transform
+        share = basis.shares[own, None]
+        room = 1.0 - share * (q**2 @ shrink)
+        cross = share * ((q * m) @ shrink)
+        alone = room < _ALONE
+        alpha = (q @ rho - cross) / np.where(alone, 1.0, room)
+        moment = m @ rho - share * (m**2 @ shrink) + cross * alpha
+        loss += (share * np.where(alone, np.inf, alpha**2 - 2 * moment)).sum(axis=0)
+    return _smallest(grid, loss, basis, part)
+
+
+def _choose_by_groups(
+    design: Design, basis: Basis, response: Array | None, b: Array, component: int | None, grid: Array
+) -> tuple[float, float]:
+    """Leave one cluster out: {diag(1 + lambda d) - C_g} theta = b - b_g for each cluster g and penalty.
+
+    With many clusters a random part of them is left out in turn: at least two hundred, more if they are small. Small ones are a
+    small-rank correction. Those of one size are left out together.
+    """
+    assert design.groups is not None
+    order = np.argsort(design.groups, kind="stable")
+    clusters = np.split(order, np.flatnonzero(np.diff(design.groups[order])) + 1)
+    limit = _cluster_limit(len(design) / len(clusters), basis.rank, len(grid))
+    some = len(clusters) > limit
+    clusters = [clusters[at] for at in draw_part(len(clusters), limit, basis.seed)]
+    shrink = basis.shrink(grid)
+    loss = np.zeros(len(grid))
+    for size in sorted({len(members) for members in clusters}):
+        alike = np.stack([members for members in clusters if len(members) == size])
+        small = _SMALL * size <= basis.rank
+        most = max(BLOCK // (len(grid) * (size if small else basis.rank) * basis.rank), 1)
+        for first in range(0, len(alike), most):
+            go_on()
+            own = alike[first : first + most].ravel()
+            rows: npt.NDArray[np.intp] = own if isinstance(design.rows, slice) else design.rows[own]
+            z, share = design.base.z[rows], basis.shares[own]
+            q = z @ basis.transform
+            if component is None:
+                assert response is not None
+                y, m = response[own], q * response[own, None]
+            else:
+                y, m = None, _moment_rows(design, basis, own, rows, z, component) @ basis.transform
+            loss += (_without_small if small else _without_large)(q, m, y, share, size, b, shrink)
+    return _smallest(grid, loss, basis, np.concatenate(clusters) if some else None)
+
+
+def _cluster_limit(size: float, rank: int, penalties: int) -> int:
+    """How many clusters of a size are left out in turn: two hundred, or as many as the work allows."""
+    each = 30 * size**3 + size**2 * rank if _SMALL * size <= rank else rank**3 + size * rank**2
+    return max(_MOST_CLUSTERS, int(_WORK / (penalties * each)))
+
+
+def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
+    r"""The losses of clusters of one size, each left out, summed for every penalty, shape (L,).
+
+    With S = diag(1 / (1 + lambda d)), R the cluster's rows of :math:`\sqrt\omega q` and H = R S R', the Woodbury identity gives
+    :math:`R \theta = (I - H)^{-1} R S (b - b_g)` and :math:`b_g'\theta = b_g' S (b - b_g) + (R S b_g)' R \theta`; for an outcome
+    the errors are :math:`(I - H)^{-1}` times the residuals.
+    """
+    root = np.sqrt(share).reshape(-1, size)
+    r = root[..., None] * q.reshape(*root.shape, -1)
+    shrunk = r * shrink.T[:, None, None, :]  # R S, shape (L, clusters, size, k)
+    values, vectors = np.linalg.eigh(shrunk @ r.swapaxes(1, 2))
+    room = 1.0 - values
+    alone = room.min(axis=2) < _ALONE
+
+    def freed(x: Array) -> Array:
+        turned = (vectors.swapaxes(2, 3) @ x[..., None])[..., 0] / np.where(alone[..., None], 1.0, room)
+        return np.asarray((vectors @ turned[..., None])[..., 0])
+
+    if y is not None:
+        losses = (freed(root * y.reshape(-1, size) - shrunk @ b) ** 2).sum(axis=2)
+    else:
+        own = (root[..., None] ** 2 * m.reshape(r.shape)).sum(axis=1)  # b_g
+        back = (shrunk @ own[..., None])[..., 0]
+        fitted = freed(shrunk @ b - back)
+        losses = (fitted**2 - 2 * back * fitted).sum(axis=2) - 2 * ((own * (b - own)) @ shrink).T
+    return np.asarray(np.where(alone, np.inf, losses).sum(axis=1))
+
+
+def _without_large(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
+    """The same for clusters with about as many rows as there are directions, or more: solve as it stands."""
+    share = share.reshape(-1, size)
+    q, m = q.reshape(*share.shape, -1), m.reshape(*share.shape, -1)
+    left = np.repeat(-(q.swapaxes(1, 2) @ (share[..., None] * q))[:, None], shrink.shape[1], axis=1)
+    np.einsum("glkk->glk", left)[...] += 1.0 / shrink.T
+    theta = _solve(left, (b - (share[:, None] @ m)[:, 0])[:, None]).swapaxes(1, 2)  # (clusters, k, L)
+    fitted = q @ theta
+    loss = fitted**2 - 2 * (m @ theta) if y is None else (y.reshape(share.shape)[..., None] - fitted) ** 2
+    return np.asarray((share[:, None] @ loss).sum(axis=(0, 1)))
+
+
+def _solve(left: Array, right: Array) -> Array:
+    """Solve for every penalty; one that leaves a direction only this cluster shows has no solution, and NaN rules it out."""
+    right = np.broadcast_to(right, left.shape[:-1])
+    try:
+        return np.asarray(np.linalg.solve(left, right[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        found = np.full(right.shape, np.nan)
+        for at in np.ndindex(right.shape[:-1]):
+            with contextlib.suppress(np.linalg.LinAlgError):
+                found[at] = np.linalg.solve(left[at], right[at])
+        return found

@@ -1,0 +1,223 @@
+"""Standardised columns, the directions that they span on some rows, and combinations that no row shows.
+
+In: a design and the shares of its rows. Out: what :mod:`riesz.learners.linear.ridge` builds its basis from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from riesz.arrays import Array
+from riesz.design.design import Design
+from riesz.learners.linear.nesting import parts
+
+_DOUBTFUL = 1e-9  # directions with a smaller share of the largest eigenvalue are looked at twice
+_NULL = 1e-18  # and are collinear when their mean square, of standardised columns, is smaller than this
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Standardised columns: (z - centre) / spread, the intercept left alone, products and powers freed of their parts.
+
+    Attributes
+    ----------
+    centre, spread : ndarray, shape (p,)
+        Without an intercept the centre is zero: centring would add one.
+    penalised : ndarray, shape (p,)
+        1, and 0 for the intercept.
+    intercept : int or None
+    turn : sparse array, shape (p, p), or None
+        What is multiplied from the right then: a product a:x (or a power) becomes its residual in a regression on its parts a and
+        x, with standard deviation one. Where a and x have their zeros does not matter to that.
+    repeated : ndarray of bool, shape (p,), or None
+        Products and powers that are no more than their parts, up to rounding.
+    """
+
+    centre: Array
+    spread: Array
+    penalised: Array
+    intercept: int | None
+    turn: Any = None
+    repeated: npt.NDArray[np.bool_] | None = None
+
+    def apply(self, z: Array) -> Array:
+        """Standardise rows; more precise than ``z @ matrix`` when means are large."""
+        made = (z - self.centre) / self.spread
+        return made if self.turn is None else np.asarray(made @ self.turn)
+
+    def coefficients(self, combinations: Array) -> Array:
+        """``matrix @ combinations``, without that matrix: there may be many columns."""
+        made = (combinations if self.turn is None else np.asarray(self.turn @ combinations)) / self.spread[:, None]
+        if self.intercept is not None:
+            made[self.intercept] -= self.centre @ made
+        return made
+
+    @property
+    def matrix(self) -> Array:
+        """The same as a matrix, shape (p, p), which also applies to moments of the columns."""
+        made = np.diag(1.0 / self.spread)
+        if self.intercept is not None:
+            made[self.intercept] -= self.centre / self.spread
+        return made if self.turn is None else np.asarray(made @ self.turn)
+
+
+def standardise(design: Design, shares: Array) -> Standard:
+    """Weighted means and standard deviations of the columns, and what products add to their parts."""
+    names, z = design.base.names, design.base.z
+    intercept = names.index("Intercept") if "Intercept" in names else None
+    start = z[0]  # sums of squares around a row of the data lose nothing to large means
+    first, second = np.zeros(len(names)), np.zeros(len(names))
+    for own, rows in design.blocks():
+        gap = z[rows] - start
+        first += shares[own] @ gap
+        second += shares[own] @ gap**2
+    mean = start + first
+    variance = np.clip(second - first**2, 0.0, None)
+    penalised = np.ones(len(names))
+    if intercept is None:
+        centre, spread = np.zeros(len(names)), np.sqrt(variance + mean**2)
+    else:
+        centre, spread = mean, np.sqrt(variance)
+        centre[intercept], spread[intercept], penalised[intercept] = 0.0, 1.0, 0.0
+    constant = spread <= 1e-9 * np.abs(mean)  # rounding leaves a constant a spread of its own
+    found = Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
+    inside = _parts_of_products(design)
+    return found if intercept is None or not any(inside) else _freed(found, design, shares, inside)
+
+
+def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
+    """For each product with a continuous treatment, and each power of it, the columns that are part of it."""
+    base = design.base
+    if base.strata is not None:
+        return ()
+    covariates = set(base.covariates.tolist())
+    return tuple(() if place in covariates else own for place, own in enumerate(parts(base.names)))
+
+
+def _freed(standard: Standard, design: Design, shares: Array, inside: tuple[tuple[int, ...], ...]) -> Standard:
+    """The same with products and powers freed of their parts.
+
+    More than once: when zero is far off, a cube is hardly more than its square, and the square hardly more than a line.
+    """
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for place, own in enumerate(inside):
+        if own:
+            alike.setdefault(own, []).append(place)
+    made = np.array([bool(own) for own in inside])
+    turn = sparse.eye_array(len(inside), format="csc")
+    size = 1.0 + np.abs(standard.centre) / standard.spread  # of the numbers that rounding is a share of
+    for _ in range(1 + _depth(inside)):
+        gram = _gram(design, replace(standard, turn=turn), shares)
+        step = sparse.lil_array(sparse.eye_array(len(inside)))
+        for own, places in alike.items():
+            step[np.ix_(own, places)] = -np.linalg.lstsq(
+                gram[np.ix_(own, own)], gram[np.ix_(own, places)], rcond=1e-12
+            )[0]
+        turn = (turn @ step).tocsc()
+        left = np.sqrt(np.clip((step.T @ gram @ step).diagonal(), 0.0, None))
+        adds = made & (left > 100 * np.finfo(float).eps * (abs(turn).T @ size))  # others repeat their parts
+        turn = (turn @ sparse.diags_array(1.0 / np.where(adds, left, 1.0))).tocsc()
+    return replace(standard, turn=turn, repeated=made & ~adds)
+
+
+def _depth(inside: Sequence[Sequence[int]]) -> int:
+    """How often parts have parts themselves."""
+    depth = [0] * len(inside)
+    for place in sorted(range(len(inside)), key=lambda place: len(inside[place])):
+        depth[place] = max((1 + depth[part] for part in inside[place]), default=0)
+    return max(depth)
+
+
+def _gram(design: Design, standard: Standard, shares: Array) -> Array:
+    gram = np.zeros((len(standard.spread), len(standard.spread)))
+    for own, rows in design.blocks():
+        columns = standard.apply(design.base.z[rows])
+        gram += (columns * shares[own, None]).T @ columns
+    return gram
+
+
+def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array, Array]:
+    """Combinations of standardised columns that are nearly orthonormal on the rows, and those that are zero on every row.
+
+    Directions that look collinear are looked at again by themselves: that second look tells a small one from rounding. With more
+    columns than rows they are found among the rows, in a problem of that size.
+
+    Returns
+    -------
+    ndarray, shape (p, k)
+    ndarray, shape (p, p - k)
+        Empty with more columns than rows, where no one asks for them.
+    """
+    wide = len(standard.spread) > len(design)
+    own = slice(None) if standard.repeated is None else ~standard.repeated
+    every = np.empty((len(standard.spread), 0)) if wide else np.eye(len(standard.spread))
+    gone = every[:, :0] if wide or standard.repeated is None else every[:, standard.repeated]
+    if wide:
+        values, found = _among_rows(design, standard, shares, own)
+    else:
+        values, found = _among_columns(design, standard, shares, every[:, own])
+    sure = values > _DOUBTFUL * values[-1]
+    inner = found[:, sure] / np.sqrt(values[sure])
+    if sure.all():
+        return inner, gone
+    values, doubtful = _among_columns(design, standard, shares, found[:, ~sure])
+    rounding = 10 * np.finfo(float).eps * float(np.max(np.abs(standard.centre) / standard.spread, initial=0.0))
+    real = values > max(_NULL, rounding**2)
+    null = every if wide else np.hstack([doubtful[:, ~real], gone])
+    return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), null
+
+
+def _among_columns(design: Design, standard: Standard, shares: Array, at: Array) -> tuple[Array, Array]:
+    """Mean squares of combinations of columns that are orthogonal on the rows, and the combinations, made from given ones."""
+    gram = np.zeros((at.shape[1], at.shape[1]))
+    for own, rows in design.blocks():
+        q = standard.apply(design.base.z[rows]) @ at
+        gram += (q * shares[own, None]).T @ q
+    values, vectors = np.linalg.eigh(gram)
+    return values, at @ vectors
+
+
+def _among_rows(design: Design, standard: Standard, shares: Array, which: Any) -> tuple[Array, Array]:
+    """The same for some of the columns, those of mean square zero left out, from the products of rows."""
+    columns = np.sqrt(shares)[:, None] * standard.apply(design.base.z[design.rows])
+    values, vectors = np.linalg.eigh(columns[:, which] @ columns[:, which].T)
+    there = values > len(values) * np.finfo(float).eps * values[-1]
+    found = np.zeros((columns.shape[1], int(there.sum())))
+    found[which] = columns[:, which].T @ (vectors[:, there] / np.sqrt(values[there]))
+    return values[there], found
+
+
+def unidentified(design: Design) -> tuple[int, list[str]] | None:
+    """Find a component that reads a combination of columns which is zero on every row, but not where the moment looks.
+
+    A covariate that repeats the treatment does that, and a cell without rows in one arm. No data can tell that
+    combination's coefficient, so the estimate would be arbitrary.
+
+    Returns
+    -------
+    (component, columns) or None
+        The columns that take part, the heaviest first.
+    """
+    shares = design.weights / design.weights.sum()
+    standard = standardise(design, shares)
+    _, null = directions(design, standard, shares)
+    if not null.shape[1]:
+        return None
+    for c in range(design.components):
+        size, reading, typical = 0.0, np.zeros(len(standard.spread)), np.zeros(len(standard.spread))
+        for _, rows in design.blocks():
+            m = design.base.moment.rows(design.base.z[rows], rows, c) @ standard.matrix
+            size += float(np.abs(m @ null).sum()) / len(design)
+            reading += m.sum(axis=0) / len(design)
+            typical += np.abs(m).sum(axis=0) / len(design)
+        if size > 1e-6 * typical.max():  # a derivative is large where the treatment's unit is
+            weight = np.abs(null @ (null.T @ reading))
+            order = np.argsort(-weight)
+            return c, [design.base.names[j] for j in order if weight[j] > 0.1 * weight.max()][:4]
+    return None

@@ -1,0 +1,189 @@
+"""What all learners of networks share: settings, and training from designs to networks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.arrays import Array
+from riesz.design.design import Base, Design
+from riesz.errors import LearnerError
+from riesz.learners.base import Fit, Learner, Watch
+from riesz.learners.checks import check_settings
+from riesz.learners.neural.engine.batching import Feed, Scales
+from riesz.learners.neural.engine.features import Expansions, make_expansions
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.groups import (
+    Countdown,
+    draw_members,
+    find_device,
+    fit_by_signature,
+    train_members,
+)
+from riesz.learners.neural.engine.network import Shape
+from riesz.learners.neural.engine.scaling import Inputs, Scale, make_scale
+from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Keep, Schedule, Stage
+from riesz.learners.neural.engine.training import Member
+from riesz.learners.neural.objectives.base import Objective
+
+#: The stages of the paper's supplement, for its ATE and its ADE benchmark.
+PAPER_STAGES = {
+    "ate": (Stage(1e-4, 100, 2), Stage(1e-5, 600, 40)),
+    "ade": (Stage(1e-3, 100, 2), Stage(1e-4, 300, 20)),
+}
+
+#: Its other settings that MADNet and the comparators share: sizes, units, optimiser, rows. Not the larger learning rate of the
+#: treatment's main effect, which is MADNet's alone.
+PAPER_SETTINGS = {
+    "width": 200,
+    "depth": 3,
+    "head_width": 100,
+    "head_depth": 2,
+    "batch_size": 64,
+    "weight_decay": 1e-3,
+    "momentum": 1e-3,
+    "keep": "last",
+    "inputs": "paper",
+    "networks": 1,
+    "validation": 0.2,
+    "redraw": True,
+}
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """A network after training.
+
+    Attributes
+    ----------
+    fit : NetworkFit
+    held_out : ndarray of int
+        The rows of its base that it kept back to decide when to stop, in the last stage.
+    """
+
+    fit: NetworkFit
+    held_out: npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkLearner(Learner):
+    """Settings of networks and of their training; a learner adds its own, an objective and what it makes of trained networks.
+
+    Parameters
+    ----------
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, inputs, networks
+    validation, redraw, device, stack
+        As :class:`~riesz.MADNet` documents them.
+    keep : str
+        Weights kept after training: one of ``keeps``.
+    """
+
+    one_thread: ClassVar[bool] = True
+    keeps: ClassVar[tuple[Keep, ...]] = ("best", "last")
+
+    width: int = 128
+    depth: int = 2
+    stages: tuple[Stage, ...] = (Stage(1e-3, 300, 30),)
+    batch_size: int = 64
+    weight_decay: float = 1e-2
+    momentum: float = USUAL_MOMENTUM
+    bias_learning_rate: float | None = None
+    keep: Keep = "best"
+    inputs: Inputs = "standard"
+    networks: int = 1
+    validation: float = 0.2
+    redraw: bool = False
+    device: str = "auto"
+    stack: int | None = None
+
+    def __post_init__(self) -> None:
+        choices = {"keep": self.keeps, "inputs": ("standard", "splines", "paper"), "redraw": (True, False)}
+        whole = ["width", "depth", "batch_size", "networks", *(["stack"] if self.stack is not None else [])]
+        numbers = [
+            "weight_decay",
+            "momentum",
+            "validation",
+            *(["bias_learning_rate"] if self.bias_learning_rate is not None else []),
+        ]
+        check_settings(self, choices, whole, numbers)
+        name = type(self).__name__
+        if not self.momentum < 1:
+            raise LearnerError(f"{name}(momentum={self.momentum!r}): wanted a share below 1.")
+        if not 0 < self.validation <= 0.5:
+            raise LearnerError(f"{name}(validation={self.validation!r}): wanted a share between 0 and a half.")
+        stages: object = self.stages
+        if not isinstance(stages, (tuple, list)) or not stages or not all(isinstance(one, Stage) for one in stages):
+            raise LearnerError(
+                f"{name}(stages={stages!r}): wanted one or more stages, such as (riesz.Stage(learning_rate=1e-3, epochs=300),)."
+            )
+        self._check_own_settings()
+
+    @abstractmethod
+    def _check_own_settings(self) -> None:
+        """Refuse settings of the subclass."""
+
+    def _seen(self, base: Base) -> tuple[Base, Expansions]:
+        """The base that networks are trained on, and how their inputs are made from it: treatment and covariates."""
+        return base, make_expansions(base, self.inputs == "splines")
+
+    @abstractmethod
+    def _shape(self, feed: Feed, components: int) -> Shape:
+        """Sizes of a network, for so many components of the moment."""
+
+    def _scale(self, design: Design, inputs: Array) -> Scale:
+        """Units of a training set, and of its anchor."""
+        return make_scale(design, inputs, self.inputs)
+
+    @abstractmethod
+    def _objective(self, family: str) -> Objective:
+        """What is minimised."""
+
+    @abstractmethod
+    def _fits(
+        self, designs: Sequence[Design], seeds: Sequence[int], trained: Sequence[Sequence[TrainedNetwork]]
+    ) -> list[Fit]:
+        """What becomes of the networks of each design."""
+
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
+        return []
+
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
+        return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, watch))
+
+    def _train(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> list[Fit]:
+        """Train the networks of designs that can share a feed."""
+        bases = {id(design.base): design.base for design in designs}
+        seen = {key: self._seen(base) for key, base in bases.items()}
+        feed = Feed([base for base, _ in seen.values()], find_device(self.device), [how for _, how in seen.values()])
+        shape = self._shape(feed, designs[0].components)
+        members: list[Member] = []
+        offsets: list[int] = []
+        for design, seed in zip(designs, seeds, strict=True):
+            own = replace(design, base=seen[id(design.base)][0])
+            rows = np.arange(len(own.base.y))[own.rows]
+            scale = self._scale(own, feed.inputs_of(own.base, rows))
+            draws = len(self.stages) if self.redraw else 1
+            members += draw_members(own, seed, feed, scale, self.networks, self.validation, draws)
+            offsets += [feed.offsets[id(own.base)]] * self.networks
+        schedule = Schedule(
+            self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
+        )
+        Scales([(member.scale, member.origin) for member in members], feed)  # refuses what single precision cannot hold
+        objective = self._objective(designs[0].base.family)
+        trained = train_members(
+            feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks, len(members))
+        )
+        nets = [
+            TrainedNetwork(
+                NetworkFit(one, shape, member.scale, feed, member.origin, None),
+                member.parts[-1][1] - offset,
+            )
+            for one, member, offset in zip(trained, members, offsets, strict=True)
+        ]
+        return self._fits(designs, seeds, [nets[k : k + self.networks] for k in range(0, len(nets), self.networks)])

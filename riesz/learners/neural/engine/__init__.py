@@ -1,0 +1,1 @@
+"""Networks and their training: batches, scales, schedules and trained fits."""

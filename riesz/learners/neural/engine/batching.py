@@ -1,0 +1,307 @@
+r"""Rows as networks eat them: batches, put together when asked for.
+
+Shapes: M members, B rows, S stations, d inputs (t treatment columns, then c covariates), K components, R readings, H
+outcome heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from riesz.arrays import Array
+from riesz.design.design import Base
+from riesz.errors import LearnerError
+from riesz.learners.neural.engine.features import Expansions
+from riesz.learners.neural.engine.points import Stations, make_stations
+from riesz.learners.neural.engine.scaling import Scale
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of every member of a stack, ready for the network; or several batches, with one more axis in front.
+
+    Attributes
+    ----------
+    rows : Tensor, shape (M, B S, d) or (M, 2 B S, d)
+        Inputs, and below them their tangents.
+    shares, share_slopes : Tensor, shape (M, B, S, H)
+        How the outcome heads mix at each station, and its derivative along the treatment.
+    observed : Tensor, shape (M, B, S, 1)
+        1 at the station of the observed row, else 0.
+    observed_rows : Tensor of int, shape (M, B)
+        Where the observed rows stand, counted over the members' ``rows`` one after the other.
+    observed_shares : Tensor, shape (M, B, H)
+        The shares at the observed row.
+    y, weights : Tensor, shape (M, B)
+        Weights sum to one for each member; rows that fill a batch up have weight zero.
+    anchor : Tensor, shape (M, B, K)
+    value_weights, slope_weights : Tensor, shape (M, B, S, K)
+        How the moment weighs a function's values and its derivatives at the stations.
+    """
+
+    rows: Tensor
+    shares: Tensor
+    share_slopes: Tensor
+    observed: Tensor
+    observed_rows: Tensor
+    observed_shares: Tensor
+    y: Tensor
+    weights: Tensor
+    anchor: Tensor
+    value_weights: Tensor
+    slope_weights: Tensor
+
+    def split(self) -> Iterator[Batch]:
+        """The batches one by one, when there is an axis of them in front."""
+        parts = [getattr(self, one.name).unbind(0) for one in fields(self)]
+        return (Batch(*one) for one in zip(*parts, strict=True))
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units in which a feed keeps one base: float32 wants numbers near one, so they are centred and scaled in float64 first.
+
+    Attributes
+    ----------
+    centre, spread : ndarray, shape (d,)
+        Of the inputs.
+    y_centre, y_spread, raw_centre, raw_spread : float
+        Of the outcome and of the treatment itself; arms are kept as 0 and 1.
+    """
+
+    centre: Array
+    spread: Array
+    y_centre: float
+    y_spread: float
+    raw_centre: float
+    raw_spread: float
+
+
+def make_units(base: Base, stations: Stations) -> Units:
+    """Means and standard deviations of one base."""
+    x = stations.inputs(np.arange(len(base.y)))
+    spread = x.std(axis=0)
+    raw = (
+        (0.0, 1.0)
+        if base.treatment.shape[1] > 1
+        else (float(base.treatment.mean()), float(base.treatment.std()) or 1.0)
+    )
+    scale = np.where(spread > 0, spread, 1.0)
+    return Units(x.mean(axis=0), scale, float(base.y.mean()), float(base.y.std()) or 1.0, *raw)
+
+
+class Scales:
+    """The scales of a stack's members as tensors, from the units that the feed keeps their bases in."""
+
+    def __init__(self, members: Sequence[tuple[Scale, int]], feed: Feed) -> None:
+        def tensor(make: Callable[[Scale, Units], Any], what: str = "the treatment") -> Tensor:
+            rows = [make(scale, feed.units[origin]) for scale, origin in members]
+            return torch.as_tensor(_single(np.array(rows), what), device=feed.device)
+
+        # the feed holds (x - u) / v, the network wants (x - c) / s = ((x - u) / v - (c - u) / v) * (v / s)
+        covariate = "the treatment or a covariate"
+        self.centre = tensor(lambda s, u: (s.centre - u.centre) / u.spread, covariate)[:, None, None]
+        self.factor = tensor(lambda s, u: u.spread / s.spread, covariate)[:, None, None]
+        # only where a tangent is not zero: elsewhere a tiny unit does no harm
+        self.slope = tensor(lambda s, u: feed.bends / np.where(feed.bends, s.spread, 1.0), covariate)[:, None, None]
+        self.y_centre = tensor(lambda s, u: (s.y_centre - u.y_centre) / u.y_spread, "the outcome")[:, None]
+        self.y_factor = tensor(lambda s, u: u.y_spread / s.y_spread, "the outcome")[:, None]
+        self.low = tensor(lambda s, u: (s.low - u.raw_centre) / u.raw_spread)[:, None, None, None]
+        self.span = tensor(lambda s, u: s.span / u.raw_spread)[:, None, None, None]
+        self.span_natural = tensor(lambda s, u: s.span)[:, None, None, None]
+        self.anchor = tensor(lambda s, u: s.anchor)[:, None]
+        self.constraint = tensor(lambda s, u: s.constraint)
+
+
+class Feed:
+    """The arrays of one or several bases of equal shape as tensors, from which batches are gathered.
+
+    Attributes
+    ----------
+    offsets, origins : dict
+        Where the rows of each base start, and its place in ``units``, by its identity.
+    units : list of Units
+    expansions : sequence of Expansions
+        How the inputs of each base are made.
+    inputs, heads : int
+        d and H.
+    dual : bool
+        Whether some reading is a derivative.
+    bends : ndarray of bool, shape (d,)
+        Which inputs have tangents.
+    """
+
+    def __init__(self, bases: Sequence[Base], device: torch.device, expansions: Sequence[Expansions]) -> None:
+        stations = [make_stations(base, own) for base, own in zip(bases, expansions, strict=True)]
+        first = stations[0]
+        self.device, self.expansions = device, expansions
+        self._bases = tuple(bases)  # kept, so that no other base can come by their identities
+        self._stations = dict(zip(map(id, bases), stations, strict=True))
+        self.dual = bool(bases[0].moment.is_derivative.any())
+        self.stations, self.treatments = first.treatment.shape[1:]
+        arms = first.raw.shape[2]
+        self.heads = arms + 1 if arms > 1 else 2
+        self.inputs = self.treatments + first.covariates.shape[1]
+        self.readings, self.components = len(first.of_reading), bases[0].moment.weights.shape[0]
+        self.of_reading = first.of_reading
+        self.slope = torch.as_tensor(first.slope, dtype=torch.float32, device=device)
+        self.offsets, start = {}, 0
+        for base in bases:
+            self.offsets[id(base)] = start
+            start += len(base.y)
+        self.origins = {id(base): place for place, base in enumerate(bases)}
+        self.units = [make_units(base, one) for base, one in zip(bases, stations, strict=True)]
+        t, each = self.treatments, list(zip(bases, stations, self.units, strict=True))
+        self._covariates = self._tensor(
+            [(one.covariates - u.centre[t:]) / u.spread[t:] for _, one, u in each], "a covariate"
+        )
+        self._treatment = self._tensor(
+            [(one.treatment - u.centre[:t]) / u.spread[:t] for _, one, u in each], "the treatment"
+        )
+        self._tangent = self._tensor([one.tangent for one in stations]) if self.dual else None
+        self._raw = self._tensor([(one.raw - u.raw_centre) / u.raw_spread for _, one, u in each], "the treatment")
+        self._observed = self._tensor(
+            [one.observed[:, None, None] == np.arange(self.stations)[:, None] for one in stations]
+        )
+        self._observed_station = torch.as_tensor(np.concatenate([one.observed for one in stations]), device=device)
+        self._y = self._tensor([(base.y - u.y_centre) / u.y_spread for base, _, u in each], "the outcome")
+        self._weights = self._tensor([base.weights for base in bases], "a weight")
+        self._anchor = self._tensor([base.anchor.observed.T for base in bases])
+        bent = bases[0].moment.is_derivative
+        self._value_weights, self._slope_weights = (
+            self._tensor(
+                [
+                    _at_stations(base.moment.weights[:, kind], one.of_reading[kind], self.stations)
+                    for base, one, _ in each
+                ]
+            )
+            for kind in (~bent, bent)
+        )
+        self._changed = {
+            station: (
+                torch.as_tensor(columns + t, device=device),
+                self._tensor(
+                    [(o.changed[station][1] - u.centre[columns + t]) / u.spread[columns + t] for _, o, u in each]
+                ),
+                None if slopes is None else self._tensor([one.changed[station][2] for one in stations]),
+            )
+            for station, (columns, _, slopes) in first.changed.items()
+        }
+        self.bends = np.arange(self.inputs) < (t if self.dual else 0)
+        for columns, _, slopes in first.changed.values():
+            self.bends[columns + t] |= slopes is not None
+
+    def _tensor(self, pieces: Sequence[Any], what: str = "the moment or its anchor") -> Tensor:
+        return torch.as_tensor(_single(np.concatenate(pieces), what), device=self.device)
+
+    def like(self, base: Base, origin: int) -> Feed:
+        """A feed for another base, whose inputs are given as those of one in this feed."""
+        return Feed([base], self.device, [self.expansions[origin]])
+
+    def inputs_of(self, base: Base, rows: npt.NDArray[np.intp]) -> Array:
+        """The network's inputs at some observed rows of a base, in float64 and before any scaling, shape (b, d)."""
+        return self._stations[id(base)].inputs(rows)
+
+    def observed_station(self, base: Base, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """The station of the observed row, for some rows of a base."""
+        return self._stations[id(base)].observed[rows]
+
+    def mean_weights(self, rows: Sequence[npt.NDArray[np.intp]]) -> Tensor:
+        """The mean weight of each of several sets of rows, shape (M, 1)."""
+        means = [self._weights[torch.as_tensor(own, device=self.device)].mean() for own in rows]
+        return torch.stack(means).unsqueeze(1)
+
+    def batch(self, index: Tensor, filled: Tensor, scales: Scales, mean_weights: Tensor | None = None) -> Batch:
+        """Gather rows.
+
+        Parameters
+        ----------
+        index : Tensor of int, shape (..., M, B)
+            Row numbers, counted over all bases; a further axis in front gathers several batches at once.
+        filled : Tensor, shape (..., M, B)
+            1 for a row, 0 for one that fills the batch up.
+        scales : Scales
+        mean_weights : Tensor, shape (M, 1), optional
+            Mean weights of the rows that batches are drawn from: a batch then counts by the weights it has. By default a batch is
+            a sample of its own, and its weights sum to one.
+        """
+        treatment = self._treatment[index]
+        covariates = self._covariates[index].unsqueeze(-2).expand(*index.shape, self.stations, -1)
+        x = torch.cat([treatment, covariates], dim=-1)
+        for station, (columns, values, _) in self._changed.items():
+            x[..., station, columns] = values[index]
+        x = x.sub_(scales.centre).mul_(scales.factor)
+        rows = x.flatten(-3, -2)
+        if self.dual:
+            tangent = torch.zeros_like(x)
+            assert self._tangent is not None
+            tangent[..., : self.treatments] = self._tangent[index]
+            for station, (columns, _, slopes) in self._changed.items():
+                if slopes is not None:
+                    tangent[..., station, columns] = slopes[index]
+            rows = torch.cat([rows, tangent.mul_(scales.slope).flatten(-3, -2)], dim=-2)
+        shares, share_slopes = self._mix(self._raw[index], scales)
+        weights, observed = self._weights[index] * filled, self._observed[index]
+        sums = (
+            weights.sum(dim=-1, keepdim=True)
+            if mean_weights is None
+            else filled.sum(dim=-1, keepdim=True) * mean_weights
+        )
+        return Batch(
+            rows=rows,
+            shares=shares,
+            share_slopes=share_slopes,
+            observed=observed,
+            observed_rows=self._observed_rows(index),
+            observed_shares=(observed * shares).sum(dim=-2),
+            y=(self._y[index] - scales.y_centre) * scales.y_factor,
+            weights=weights / sums,
+            anchor=self._anchor[index] / scales.anchor,
+            value_weights=self._value_weights[index],
+            slope_weights=self._slope_weights[index],
+        )
+
+    def _observed_rows(self, index: Tensor) -> Tensor:
+        members, size = index.shape[-2:]
+        starts = torch.arange(members * size, device=self.device).view(members, size) * self.stations
+        if self.dual:  # tangents stand below
+            starts += torch.arange(members, device=self.device)[:, None] * size * self.stations
+        found: Tensor = starts + self._observed_station[index]
+        return found
+
+    def _mix(self, raw: Tensor, scales: Scales) -> tuple[Tensor, Tensor]:
+        """Shares of the outcome heads at each station, and their derivative along the treatment."""
+        if self.heads > 2:
+            shares = torch.cat([1.0 - raw.sum(dim=-1, keepdim=True), raw], dim=-1)
+            return shares, torch.zeros_like(shares)
+        a = (raw - scales.low) / scales.span
+        shares = torch.cat([1.0 - a, a], dim=-1)
+        slope = self.slope[:, None] / scales.span_natural
+        return shares, torch.cat([-slope, slope], dim=-1).expand_as(shares)
+
+
+def _single(values: npt.NDArray[Any], what: str) -> npt.NDArray[np.float32]:
+    """Numbers in single precision, which ends at 3e38."""
+    with np.errstate(over="ignore"):
+        made = values.astype(np.float32)
+    if not (np.isfinite(made) | ~np.isfinite(values)).all():
+        raise LearnerError(
+            f"Networks compute in single precision, which ends at 3e38, and {what} goes beyond that once it is scaled: its unit is "
+            "very large or small, or there is an outlier. Measure it in another unit, drop the outlier, or use learner='linear'."
+        )
+    return made
+
+
+def _at_stations(weights: Array, stations: npt.NDArray[np.intp], count: int) -> Array:
+    """Weights of readings, shape (K, R, n), summed over those that share a station, shape (n, S, K)."""
+    found = np.zeros((weights.shape[2], count, weights.shape[0]))
+    for reading, station in enumerate(stations):
+        found[:, station] += weights[:, reading].T
+    return found

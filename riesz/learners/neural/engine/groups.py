@@ -1,0 +1,172 @@
+"""What all learners that train networks share: which designs train together, rows for validation, device, settings.
+
+In: designs, seeds and settings. Out: trained members, in the order of the designs. What a network is trained for stands in
+``objectives/``, and how it is trained in ``training.py``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from riesz.crossfit.folds import Labels, draw_labels
+from riesz.design.design import Base, Design
+from riesz.errors import LearnerError
+from riesz.learners.base import Fit, Watch, need_covariates
+from riesz.learners.linear.learner import need_identification
+from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.engine.network import Shape
+from riesz.learners.neural.engine.scaling import Scale
+from riesz.learners.neural.engine.schedule import Schedule
+from riesz.learners.neural.engine.training import Member, Trained, train
+from riesz.learners.neural.objectives.base import Objective
+
+_FEWEST_ROWS = 20
+
+
+def fit_by_signature(
+    designs: Sequence[Design], seeds: Sequence[int], fit: Callable[[list[Design], list[int]], Sequence[Fit]]
+) -> list[Fit]:
+    """Fit designs, those together that can share a feed."""
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for number, design in enumerate(designs):
+        groups[_signature(design.base)].append(number)
+    fits: dict[int, Fit] = {}
+    for numbers in groups.values():
+        own = fit([designs[number] for number in numbers], [seeds[number] for number in numbers])
+        fits |= dict(zip(numbers, own, strict=True))
+    return [fits[number] for number in range(len(designs))]
+
+
+def train_members(
+    feed: Feed,
+    members: Sequence[Member],
+    shape: Shape,
+    objective: Objective,
+    schedule: Schedule,
+    stack: int | None,
+    watch: Watch,
+) -> list[Trained]:
+    """Train members of any layout; ``stack`` and ``watch`` are as for :func:`~riesz.learners.neural.engine.training.train`."""
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, member in enumerate(members):
+        alike[member.layout(schedule.batch_size)].append(number)
+    trained: dict[int, Trained] = {}
+    size = stack or _cached(shape, schedule.batch_size * feed.stations * (2 if feed.dual else 1))
+    for numbers in alike.values():
+        own = [members[number] for number in numbers]
+        found = train(feed, own, shape, objective, schedule, size, watch)
+        trained |= dict(zip(numbers, found, strict=True))
+    return [trained[number] for number in range(len(members))]
+
+
+def draw_members(
+    design: Design,
+    seed: int,
+    feed: Feed,
+    scale: Scale,
+    networks: int,
+    validation: float,
+    draws: int,
+) -> list[Member]:
+    """Networks to train, each with rows to learn from and rows that decide when to stop, drawn once or for several stages."""
+    state = [int(one) for one in np.random.SeedSequence(seed).generate_state(1 + 2 * networks)]
+    base = design.base
+    rows = np.arange(len(base.y))[design.rows]
+    strata = None if base.strata is None else base.strata[rows]
+    groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
+    parts = min(max(2, round(1 / validation)), len(rows))
+    rng = np.random.default_rng(state[0])
+    drawn = [_draw_parts(len(rows), parts, strata, groups, rng) for _ in range(draws)]
+    rows = rows + feed.offsets[id(base)]
+    return [
+        Member(
+            tuple((rows[labels != k % parts], rows[labels == k % parts]) for labels in drawn),
+            scale,
+            feed.origins[id(base)],
+            (state[1 + 2 * k], state[2 + 2 * k]),
+        )
+        for k in range(networks)
+    ]
+
+
+def _draw_parts(n: int, parts: int, strata: Labels | None, groups: Labels | None, rng: np.random.Generator) -> Labels:
+    """Deal rows out to parts, clusters kept whole unless some part, or all others together, would then lack an arm."""
+    labels = draw_labels(n, parts, strata, groups, rng)
+    if groups is None:
+        return labels
+    arms = np.zeros(n, dtype=np.intp) if strata is None else strata
+    counts = np.zeros((parts, int(arms.max()) + 1))
+    np.add.at(counts, (labels, arms), 1.0)
+    total = counts.sum(axis=0)
+    everywhere = ((counts > 0) & (counts < total) | (total == 0)).all()
+    return labels if everywhere else draw_labels(n, parts, strata, None, rng)
+
+
+class Countdown:
+    """Passes on that a design is fitted when all its networks are, ``every`` of ``total``."""
+
+    def __init__(self, watch: Watch, every: int, total: int) -> None:
+        self.watch, self.every, self.total, self.count = watch, every, total, 0
+
+    def tell(self, **facts: object) -> None:
+        """Pass it on, and how many networks are trained."""
+        self.watch.tell(networks=f"{self.count} of {self.total}", **facts)
+
+    def done(self) -> None:
+        """One more network is trained."""
+        self.count += 1
+        if self.count % self.every == 0:
+            self.watch.done()
+
+
+def need_rows(rows: int) -> None:
+    """Refuse training sets that are too small to keep rows back."""
+    if rows < _FEWEST_ROWS:
+        raise LearnerError(
+            f"A training set has {rows} rows; a network wants at least {_FEWEST_ROWS}, of which some decide when to stop. Use "
+            "fewer folds, or learner='linear'."
+        )
+
+
+def check_design(design: Design, rows: int, device: str, who: str) -> None:
+    """Refuse designs, training sets and devices that no network can do with."""
+    need_rows(rows)
+    need_covariates(design.base, who)
+    need_identification(design, rows)
+    find_device(device)
+
+
+def outcome_heads(architecture: str, width: int, depth: int) -> tuple[int, int]:
+    """Width and depth of the outcome heads: nothing between a fully connected body and its outputs."""
+    return (width, depth) if architecture == "multihead" else (0, 0)
+
+
+def find_device(name: str) -> torch.device:
+    """Where networks are trained."""
+    if not isinstance(name, str):
+        raise LearnerError(f"device={name!r}: wanted 'auto' or the name of a device, such as 'cpu' or 'cuda'.")
+    if name == "auto":
+        found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device(found)
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    kind = name.split(":")[0]
+    if not there.get(kind, False):
+        names = ", ".join(repr(one) for one, usable in there.items() if usable)
+        raise LearnerError(f"device={name!r} is not there on this machine. Wanted 'auto' or one of {names}.")
+    return torch.device(name)
+
+
+def _cached(shape: Shape, rows: int) -> int:
+    """How many networks are trained side by side: enough to hide overheads, not so many that caches overflow."""
+    return max(2, min(32, 1_200_000 // shape.size, 500_000 // (rows * shape.width)))
+
+
+def _signature(base: Base) -> tuple[Any, ...]:
+    """Bases of one signature can share a feed."""
+    moment = base.moment
+    return len(base.covariates), base.treatment.shape[1], *moment.weights.shape[:2], *moment.is_derivative, base.family

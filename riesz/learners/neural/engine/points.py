@@ -1,0 +1,136 @@
+"""The points at which networks are evaluated: each row with every point at which its moment reads mu.
+
+The points of a row are its *stations*. Where the observed row is one of them (binary ATE: it equals the a=1 or the a=0
+point) it is not evaluated again. The covariates are kept once.
+
+Shapes: n rows, S stations, t treatment columns, c covariates, R readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.arrays import Array
+from riesz.design.design import Base
+from riesz.design.moment import Points
+from riesz.learners.neural.engine.features import Expansion, Expansions
+
+Changed = tuple[npt.NDArray[np.intp], Array, Array | None]
+
+
+@dataclass(frozen=True)
+class Stations:
+    """The points of every row of a base, as inputs of a network.
+
+    Attributes
+    ----------
+    expansions : Expansions
+        How the inputs were made.
+    covariates : ndarray, shape (n, c)
+    treatment : ndarray, shape (n, S, t)
+    tangent : ndarray, shape (n, S, t)
+        Derivative of the treatment's inputs along the treatment, where some reading wants one; else zero.
+    raw : ndarray, shape (n, S, arms)
+        The treatment itself.
+    slope : ndarray, shape (S,)
+        1 where some reading wants the derivative along the treatment.
+    changed : dict
+        Station to (columns of the covariate block, values, tangents or None), where a reading changes covariates.
+    observed : ndarray of int, shape (n,)
+        The station of the observed row.
+    of_reading : ndarray of int, shape (R,)
+    bent : ndarray of bool, shape (t + c,)
+        Which inputs are the bent parts of a spline.
+    """
+
+    expansions: Expansions
+    covariates: Array
+    treatment: Array
+    tangent: Array
+    raw: Array
+    slope: Array
+    changed: dict[int, Changed]
+    observed: npt.NDArray[np.intp]
+    of_reading: npt.NDArray[np.intp]
+    bent: npt.NDArray[np.bool_]
+
+    def inputs(self, rows: npt.NDArray[np.intp]) -> Array:
+        """The inputs of some observed rows, shape (b, t + c)."""
+        return np.hstack([self.treatment[rows, self.observed[rows]], self.covariates[rows]])
+
+
+def make_stations(base: Base, expansions: Expansions) -> Stations:
+    """Find the distinct points of a base."""
+    covariates = _Covariates(base, expansions.covariates)
+    raws: list[Array] = []
+    slopes: list[float] = []
+    changed: dict[int, Changed] = {}
+    of_reading = []
+    for point in base.moment.points:
+        change = covariates.changed(point)
+        index = None
+        if change is None:
+            same = (s for s, one in enumerate(raws) if s not in changed and np.array_equal(one, point.treatment))
+            index = next(same, None)
+        if index is None:
+            index = len(raws)
+            raws.append(point.treatment)
+            slopes.append(0.0)
+            if change is not None:
+                changed[index] = change
+        slopes[index] = max(slopes[index], point.treatment_slope)
+        of_reading.append(index)
+    observed = np.full(len(base.y), -1, dtype=np.intp)
+    for s, one in enumerate(raws):
+        if s not in changed:
+            observed[(observed < 0) & (one == base.treatment).all(axis=1)] = s
+    if (observed < 0).any():
+        observed[:] = len(raws)
+        raws.append(base.treatment)
+        slopes.append(0.0)
+    raw, slope = np.stack(raws, axis=1), np.array(slopes)
+    made = expansions.treatment
+    if made is None:
+        treatment, tangent = raw, np.broadcast_to(slope[:, None], raw.shape)
+    else:
+        treatment, tangent = made.features(raw[..., 0]), made.slopes(raw[..., 0]) * slope[:, None]
+    bent = np.concatenate(
+        [np.arange(treatment.shape[2]) > 0 if made else np.zeros(raw.shape[2], bool), covariates.bent]
+    )
+    readings = np.array(of_reading, dtype=np.intp)
+    return Stations(expansions, covariates.block, treatment, tangent, raw, slope, changed, observed, readings, bent)
+
+
+class _Covariates:
+    """The covariate block of a base, and how a reading changes it."""
+
+    def __init__(self, base: Base, expansions: Sequence[Expansion]) -> None:
+        self._base = base
+        self._columns = base.z[:, base.covariates]
+        self._expansions = expansions
+        ends = np.cumsum([one.size for one in self._expansions], dtype=np.intp)
+        self._places = [np.arange(end - one.size, end) for end, one in zip(ends, self._expansions, strict=True)]
+        pieces = [one.features(column) for one, column in zip(self._expansions, self._columns.T, strict=True)]
+        self.block: Array = np.hstack(pieces) if pieces else self._columns
+        self.bent = np.concatenate([np.zeros(0, bool), *(np.arange(one.size) > 0 for one in self._expansions)])
+
+    def changed(self, point: Points) -> Changed | None:
+        """Which columns of the block a reading changes, to what, and with which tangents; None when it changes none."""
+        place = {int(column): j for j, column in enumerate(self._base.covariates)}
+        own = [k for k, column in enumerate(point.columns) if int(column) in place]
+        before = self._base.z[:, point.columns[own]]
+        bends = point.tangents is not None and bool(point.tangents[:, own].any())
+        if not own or (np.array_equal(point.values[:, own], before) and not bends):
+            return None
+        columns, values, tangents = [], [], []
+        for k in own:
+            j = place[int(point.columns[k])]
+            columns.append(self._places[j])
+            values.append(self._expansions[j].features(point.values[:, k]))
+            if point.tangents is not None:
+                tangents.append(self._expansions[j].slopes(point.values[:, k]) * point.tangents[:, k, None])
+        return np.concatenate(columns), np.hstack(values), np.hstack(tangents) if tangents else None

@@ -1,0 +1,109 @@
+r"""Units: what a network sees, and how its outputs come back.
+
+Inputs are centred and divided by their :func:`units` (or left as they are, the treatment apart, as the paper's code does); the
+outcome is centred and scaled; the anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint
+is weighed by :math:`c_h = c_\beta / h_n(\beta)`, so that a change of units changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from riesz.arrays import Array
+from riesz.design.design import Design
+
+Inputs = Literal["standard", "splines", "paper"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Constants of one training set.
+
+    Attributes
+    ----------
+    centre, spread : ndarray, shape (d,)
+        Of the inputs: treatment first, then covariates. An input that does not vary has an infinite spread, so that the network
+        never sees it move.
+    low, span : float
+        The treatment's minimum and range, for mixing the outcome heads.
+    y_centre, y_spread : float
+    anchor : ndarray, shape (K,)
+        c_beta.
+    constraint : ndarray, shape (K,)
+        c_h, negative where the anchor's moment is.
+    """
+
+    centre: Array
+    spread: Array
+    low: float
+    span: float
+    y_centre: float
+    y_spread: float
+    anchor: Array
+    constraint: Array
+
+
+def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
+    """Measure a training set and its anchor; for the parameters see :func:`measure`."""
+    base, share = design.base, design.weights / design.weights.sum()
+    beta = base.anchor.map(lambda values: values[..., design.rows])
+    h = share @ base.moment.apply(beta, design.rows).T
+    scale = measure(design, inputs, kind)
+    size = np.full(len(h), scale.span) if kind == "paper" else np.sqrt(share @ (beta.observed**2).T)
+    return replace(scale, anchor=size, constraint=size / h)
+
+
+def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
+    """Measure a training set, but not its anchor: its constants, of shape (1,), are one.
+
+    Parameters
+    ----------
+    design : Design
+    inputs : ndarray, shape (n, d)
+        What the network sees of these rows, before scaling.
+    kind : {"standard", "splines", "paper"}
+        ``"paper"``: the outcome is standardised, the treatment min-max scaled, and nothing else changed.
+    """
+    base, weights = design.base, design.weights
+    share = weights / weights.sum()
+    treatment = base.treatment[design.rows]
+    low, span = float(treatment.min()), float(np.ptp(treatment)) or 1.0
+    y = design.y
+    y_mean = float(share @ y)
+    y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
+    if base.family == "binomial":
+        y_mean, y_spread = 0.0, 1.0
+    one = np.ones(1)
+    if kind == "paper":
+        rest = len(base.covariates)
+        t = inputs.shape[1] - rest
+        centre, spread = (
+            np.concatenate([np.full(t, low), np.zeros(rest)]),
+            np.concatenate([np.full(t, span), np.ones(rest)]),
+        )
+        return Scale(centre, spread, low, span, y_mean, y_spread, one, one)
+    spread = units(inputs, share, constant=np.inf)
+    return Scale(share @ inputs, spread, low, span, y_mean, y_spread, one, one)
+
+
+def units(columns: Array, share: Array, constant: float) -> Array:
+    """What columns are divided by: standard deviations, but the range where there are two values.
+
+    The deviation of a dummy says how rare it is. Divided by it, a rare one would tower over the other inputs in its few rows.
+
+    Parameters
+    ----------
+    columns : ndarray, shape (n, d)
+    share : ndarray, shape (n,)
+        Weights of the rows, with sum one.
+    constant : float
+        What columns are divided by that do not vary.
+    """
+    least, most = columns.min(axis=0), columns.max(axis=0)
+    centre = share @ columns
+    spread = np.sqrt(share @ (columns - centre) ** 2)
+    two = ((columns == least) | (columns == most)).all(axis=0)
+    return np.where(spread > 1e-9 * np.abs(centre), np.where(two, most - least, spread), constant)

@@ -1,0 +1,96 @@
+"""How networks are trained: stages, steps and what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from riesz.errors import LearnerError
+from riesz.learners.checks import plain
+
+USUAL_MOMENTUM = 0.9
+Keep = Literal["best", "each", "last"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of training.
+
+    Attributes
+    ----------
+    learning_rate : float
+    epochs : int
+        At most.
+    patience : int, optional
+        Epochs without a better validation loss before the stage ends. By default 10, and fewer where an epoch has many steps:
+        from 800 rows on it falls with the root of their number, to 5 at 3200 and 3 in the end.
+    plateau : int, optional
+        Epochs without a better validation loss that are waited for; the next one halves the learning rate, as torch's
+        ``ReduceLROnPlateau`` does with that patience. By default the rate stays.
+    min_delta : float
+        By how much a validation loss must be smaller to count as better for ``patience`` and for the weights that are kept.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> riesz.MADNet(stages=(riesz.Stage(1e-3, 50, 10), riesz.Stage(1e-4, 50, 10))).stages[1].learning_rate
+    0.0001
+    """
+
+    learning_rate: float
+    epochs: int
+    patience: int | None = None
+    plateau: int | None = None
+    min_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "epochs", "patience", "plateau", "min_delta"):
+            plain(self, name)
+        rate: object = self.learning_rate
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < np.inf:
+            raise LearnerError(f"{self}: wanted a positive learning rate.")
+        least_gain: object = self.min_delta
+        if isinstance(least_gain, bool) or not isinstance(least_gain, (int, float)) or not 0 <= least_gain < np.inf:
+            raise LearnerError(f"{self}: wanted min_delta to be a number, 0 or larger.")
+        for name, least in (("epochs", 1), ("patience", 0), ("plateau", 1)):
+            got = getattr(self, name)
+            if got is None and name != "epochs":
+                continue
+            if isinstance(got, bool) or not isinstance(got, int) or got < least:
+                instead = "" if name == "epochs" else ", or None"
+                raise LearnerError(f"{self}: wanted {name} to be a whole number, {least} or larger{instead}.")
+
+    def waits(self, rows: int) -> int:
+        """The patience with a training set of so many rows, those for validation among them."""
+        return round(min(10.0, max(3.0, 10.0 * (800 / rows) ** 0.5))) if self.patience is None else self.patience
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How members are trained.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+    batch_size : int
+    weight_decay : float
+        Decoupled, as in AdamW.
+    momentum : float
+        The share of its last average that Adam's average of the gradients keeps at each step.
+    bias_learning_rate : float or None
+        Of the output biases of the outcome heads but the first, which then have Adam's usual momentum and no weight decay; None
+        is that of the stage.
+    keep : {"best", "each", "last"}
+        Which weights are kept: those with the best validation loss, restored at the end of each stage; for mu those with
+        the best outcome loss and for rr those with the best rest, since one often goes on learning when the other has begun
+        to overfit; or the last.
+    """
+
+    stages: tuple[Stage, ...]
+    batch_size: int
+    weight_decay: float
+    momentum: float
+    bias_learning_rate: float | None
+    keep: Keep

@@ -1,0 +1,116 @@
+"""A trained network as plain arrays, for files, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from riesz.arrays import Array
+from riesz.design.design import Base
+from riesz.learners.base import Fit
+from riesz.learners.companion.blending import Blend, Blended
+from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.engine.features import Expansions
+from riesz.learners.neural.engine.fit import Ensemble, NetworkFit
+from riesz.learners.neural.engine.network import Shape
+from riesz.learners.neural.engine.reading import Networks, Reading
+from riesz.learners.neural.engine.scaling import Scale
+from riesz.learners.neural.engine.training import Trained
+
+
+@dataclass(frozen=True)
+class StoredNetwork:
+    """What a trained network is made of.
+
+    Attributes
+    ----------
+    mu : ndarray of float32, shape (P,)
+        Weights of the network that mu is read from.
+    rr : ndarray of float32, shape (P,), or None
+        Those of rr, where they are others.
+    history : ndarray
+    columns : tuple of str
+        Of the history.
+    kept : int
+        The row of the history whose weights these are.
+    shape : Shape
+    scale : Scale
+    expansions : Expansions
+    exact : ndarray or None
+    """
+
+    mu: npt.NDArray[Any]
+    rr: npt.NDArray[Any] | None
+    history: Array
+    columns: tuple[str, ...]
+    kept: int
+    shape: Shape
+    scale: Scale
+    expansions: Expansions
+    exact: Array | None
+
+    def __post_init__(self) -> None:
+        for weights in (self.mu, self.rr):
+            if weights is not None and (weights.dtype != np.float32 or weights.shape != (self.shape.size,)):
+                raise ValueError("weights of the wrong size")
+        if not 0 <= self.kept < len(self.history):
+            raise ValueError("no such row in the history")
+
+
+@dataclass(frozen=True)
+class StoredNetworks:
+    """The networks of one training set, with their blend with a closed form or their readings, if they have any."""
+
+    networks: tuple[StoredNetwork, ...]
+    blend: Blend | None
+    readings: tuple[Reading, ...] | None
+
+
+def store(fit: Ensemble | Blended | Networks) -> StoredNetworks:
+    """The arrays of a fit."""
+    nets = fit.networks if isinstance(fit, Blended) else fit.ensemble if isinstance(fit, Networks) else fit
+    return StoredNetworks(
+        tuple(_store(one) for one in nets.fits),
+        fit.blend if isinstance(fit, Blended) else None,
+        fit.readings if isinstance(fit, Networks) else None,
+    )
+
+
+def _store(fit: NetworkFit) -> StoredNetwork:
+    same = fit.trained.rr is fit.trained.mu
+    return StoredNetwork(
+        mu=fit.trained.mu.cpu().numpy(),
+        rr=None if same else fit.trained.rr.cpu().numpy(),
+        history=fit.trained.history,
+        columns=fit.trained.columns,
+        kept=fit.trained.kept,
+        shape=fit.shape,
+        scale=fit.scale,
+        expansions=fit.feed.expansions[fit.origin],
+        exact=fit.exact,
+    )
+
+
+def restore(stored: Sequence[StoredNetworks], base: Base) -> list[Fit]:
+    """Fits from their arrays, on the processor; they were all fitted on one base."""
+    feed = Feed([base], torch.device("cpu"), [stored[0].networks[0].expansions])
+    fits: list[Fit] = []
+    for one in stored:
+        nets = Ensemble(tuple(_restore(network, feed) for network in one.networks))
+        if one.blend is not None:
+            fits.append(Blended(nets, one.blend))
+        else:
+            fits.append(nets if one.readings is None else Networks(nets, one.readings))
+    return fits
+
+
+def _restore(stored: StoredNetwork, feed: Feed) -> NetworkFit:
+    mu = torch.from_numpy(stored.mu)
+    rr = mu if stored.rr is None else torch.from_numpy(stored.rr)
+    trained = Trained(mu, rr, stored.history, stored.columns, stored.kept)
+    return NetworkFit(trained, stored.shape, stored.scale, feed, 0, stored.exact)

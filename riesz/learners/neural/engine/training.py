@@ -1,0 +1,364 @@
+r"""Training a stack of networks: stages, minibatches, early stopping, all members at once.
+
+Members share every step but nothing else: each has its own rows, shuffles, optimiser state, stage and stopping. A member
+that stops leaves the stack, so it costs nothing more. Nothing global is touched (no seed, no thread count, no default
+dtype).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from riesz.crossfit.folds import draw_part
+from riesz.crossfit.threads import go_on
+from riesz.errors import LearnerError
+from riesz.learners.base import Watch
+from riesz.learners.neural.engine.batching import Batch, Feed, Scales
+from riesz.learners.neural.engine.network import Shape, Stack, initial
+from riesz.learners.neural.engine.scaling import Scale
+from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Schedule
+from riesz.learners.neural.objectives.base import Objective, Seen, pull_back, see
+
+MOST_VALIDATION_ROWS = 20_000
+GATHERED = 2_000_000  # inputs gathered at once, at most
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network to train.
+
+    Attributes
+    ----------
+    parts : tuple of (ndarray of int, ndarray of int)
+        Row numbers in the feed to learn from and to decide when to stop: for each stage, or one pair for all.
+    scale : Scale
+    origin : int
+        Its base's place in the feed.
+    seeds : (int, int)
+        For the starting values and for the shuffles.
+    """
+
+    parts: tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]], ...]
+    scale: Scale
+    origin: int
+    seeds: tuple[int, int]
+
+    def layout(self, batch_size: int) -> tuple[int, int, int]:
+        """Batches an epoch, rows a batch, validation rows when filled up: members that share these can share a stack."""
+        most_train, most_valid = (max(len(part[kind]) for part in self.parts) for kind in (0, 1))
+        batches = -(-most_train // batch_size)
+        return batches, -(-most_train // batches), -(-min(most_valid, MOST_VALIDATION_ROWS) // 32) * 32
+
+    def rows(self, stage: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Rows to learn from and to decide when to stop, in a stage."""
+        return self.parts[min(stage, len(self.parts) - 1)]
+
+
+@dataclass
+class _Progress:
+    """Where a member stands."""
+
+    number: int
+    shuffle: np.random.Generator
+    stage: int = 0
+    epoch: int = 0
+    epoch_in_stage: int = 0
+    best: dict[str, float] = field(default_factory=dict)
+    lowest: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, Tensor] = field(default_factory=dict)
+    kept_at: int = 0
+    since_best: int = 0
+    since_halved: int = 0
+    halvings: int = 0
+    steps: int = 0
+    history: list[tuple[float, ...]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is left of a member.
+
+    Attributes
+    ----------
+    mu, rr : Tensor, shape (P,)
+        Weights of the network that mu and rr are read from.
+    history : ndarray, shape (epochs, columns)
+    columns : tuple of str
+        What the columns of ``history`` are: :data:`COMMON`, and what the objective reports.
+    kept : int
+        The row of ``history`` whose weights these are; where mu and rr have weights of their own, that of the best loss.
+    """
+
+    mu: Tensor
+    rr: Tensor
+    history: npt.NDArray[np.float64]
+    columns: tuple[str, ...]
+    kept: int
+
+
+COMMON = ("epoch", "stage", "loss", "valid_loss")
+
+
+def train(
+    feed: Feed,
+    members: Sequence[Member],
+    shape: Shape,
+    objective: Objective,
+    schedule: Schedule,
+    stack: int,
+    watch: Watch,
+) -> list[Trained]:
+    """Train members that share a layout.
+
+    Parameters
+    ----------
+    feed : Feed
+    members : sequence of Member
+        Of one layout.
+    shape : Shape
+    objective : Objective
+    schedule : Schedule
+    stack : int
+        Members side by side at the most; whoever stops makes room for the next.
+    watch : Watch
+        Told of every epoch, and whenever a member stops.
+    """
+    finished: dict[int, Trained] = {}
+    run = _Run(feed, members, shape, objective, schedule, stack)
+    while run.active:
+        run.epoch()
+        facts = run.facts()
+        for progress, weights in run.leave():
+            mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
+            columns = (*COMMON, *objective.reported)
+            history = np.array(progress.history)
+            losses = history[:, columns.index("valid_loss")]
+            kept = {"best": progress.kept_at, "last": len(history) - 1, "each": int(losses.argmin())}
+            finished[progress.number] = Trained(mu, rr, history, columns, kept[schedule.keep])
+            watch.done()
+        watch.tell(**facts)
+    return [finished[number] for number in range(len(members))]
+
+
+class _Run:
+    """The state of a stack in training."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        members: Sequence[Member],
+        shape: Shape,
+        objective: Objective,
+        schedule: Schedule,
+        stack: int,
+    ) -> None:
+        self.feed, self.members, self.shape, self.objective, self.schedule = feed, members, shape, objective, schedule
+        self.batches, self.size, self.valid_size = members[0].layout(schedule.batch_size)
+        self.waiting = iter([_Progress(number, np.random.default_rng(m.seeds[1])) for number, m in enumerate(members)])
+        self.most = stack
+        self.active: list[_Progress] = []
+        nothing = torch.zeros(0, shape.size, dtype=torch.float32, device=feed.device)
+        self._arrange(nothing, nothing, nothing, nothing.new_zeros(0, feed.components))
+
+    def _arrange(self, flat: Tensor, first: Tensor, second: Tensor, multipliers: Tensor) -> None:
+        """Lay the active members out, and with them as many waiting ones as there is room for."""
+        fresh = list(islice(self.waiting, self.most - len(self.active)))
+        if fresh:
+            start = np.stack([initial(self.shape, self.members[progress.number].seeds[0]) for progress in fresh])
+            empty = flat.new_zeros(start.shape)
+            flat = torch.cat([flat, torch.as_tensor(start, device=flat.device)])
+            first, second = torch.cat([first, empty]), torch.cat([second, empty])
+            multipliers = torch.cat([multipliers, empty[:, : multipliers.shape[1]]])
+            self.active += fresh
+        self.ghost = len(self.active) == 1
+        if self.ghost:  # a stack of one rounds differently, so it gets a copy beside it
+            flat, first, second, multipliers = (torch.cat([part] * 2) for part in (flat, first, second, multipliers))
+        self.stack = Stack(self.shape, flat)
+        self.first, self.second, self.multipliers = first, second, multipliers
+        if not self.active:
+            return
+        owners = [self.members[progress.number] for progress in self.active] * (2 if self.ghost else 1)
+        self.scales = Scales([(member.scale, member.origin) for member in owners], self.feed)
+        self._look()
+        self._plan()
+
+    def _plan(self) -> None:
+        """Sort the parameters by learning rate: members by their pace, and output biases of outcome heads apart."""
+        first = self.shape.size - self.shape.outcomes + 1
+        bias = self.schedule.bias_learning_rate
+        cuts = [(slice(None), None)] if bias is None else [(slice(0, first), None), (slice(first, None), bias)]
+        self.plan: list[tuple[tuple[float, float, float], list[list[Tensor]], list[Tensor], Tensor]] = []
+        for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
+            own = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
+            for cut, apart in cuts:
+                state = (self.stack.flat, self.stack.gradient, self.first, self.second)
+                steps = self._tensor([self.active[at].steps for at in own])
+                tensors = [[part[at, cut] for at in own] for part in state]
+                rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
+                decay, momentum = (
+                    (self.schedule.weight_decay, self.schedule.momentum) if apart is None else (0.0, USUAL_MOMENTUM)
+                )
+                self.plan.append(((rate, decay, momentum), tensors, list(steps.unbind()), steps))
+
+    def _look(self) -> None:
+        """Gather what depends on the rows that members learn from, and on those that decide when they stop."""
+        shown = self.active * (2 if self.ghost else 1)
+        parts = [self.members[progress.number].rows(progress.stage) for progress in shown]
+        index = np.zeros((len(shown), self.valid_size), dtype=np.int64)
+        filled = np.zeros((len(shown), self.valid_size), dtype=np.float32)
+        for at, (progress, (_, rows)) in enumerate(zip(shown, parts, strict=True)):
+            seed = (*self.members[progress.number].seeds, progress.stage)
+            rows = rows[draw_part(len(rows), MOST_VALIDATION_ROWS, seed)]
+            index[at, : len(rows)], filled[at, : len(rows)] = rows, 1.0
+        self.validation = self._gather(index, filled)
+        self.mean_weights = self.feed.mean_weights([train for train, _ in parts])
+
+    def _gather(
+        self, index: npt.NDArray[np.int64], filled: npt.NDArray[np.float32], mean_weights: Tensor | None = None
+    ) -> Batch:
+        device = self.feed.device
+        rows, there = torch.as_tensor(index, device=device), torch.as_tensor(filled, device=device)
+        return self.feed.batch(rows, there, self.scales, mean_weights)
+
+    def epoch(self) -> None:
+        """Every active member sees its training rows once, then its validation rows."""
+        dual = self.feed.dual
+        epochs = self._tensor([progress.epoch for progress in self.active] * (2 if self.ghost else 1))
+        total = torch.zeros_like(epochs)
+        for batch in self._batches():
+            go_on()
+            seen = self._see(batch)
+            terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
+            self.stack.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
+            self.stack.gradient[:, : self.shape.extras] = slopes.extras
+            self._step()
+            self.multipliers = self.objective.ascend(terms, self.multipliers)
+            total += terms.loss.detach()
+        batch = self.validation
+        seen = self._see(batch)
+        # as in the first epoch: losses under a penalty that grows could not be compared
+        terms = self.objective.loss(seen, batch, self.scales, torch.zeros_like(epochs), self.multipliers)
+        reported = self.objective.report(seen, batch, self.scales, terms)
+        shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
+        for progress, row in zip(self.active, shown.tolist(), strict=False):
+            self._note(progress, row)
+
+    def _tensor(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.float32, device=self.feed.device)
+
+    def _see(self, batch: Batch) -> Seen:
+        components, outcomes = self.stack.forward_to_train(batch.rows, batch.observed_rows, self.feed.dual)
+        return see(components, outcomes, batch, self.stack.extras)
+
+    def _batches(self) -> Iterator[Batch]:
+        """The batches of an epoch, many gathered at once."""
+        index = np.zeros((self.batches, len(self.active), self.size), dtype=np.int64)
+        filled = np.zeros(index.shape, dtype=np.float32)
+        for at, progress in enumerate(self.active):
+            rows = progress.shuffle.permutation(self.members[progress.number].rows(progress.stage)[0])
+            # deal the rows out, so that no batch is empty
+            place = (np.arange(len(rows)) % self.batches, at, np.arange(len(rows)) // self.batches)
+            index[place], filled[place] = rows, 1.0
+        if self.ghost:
+            index, filled = np.repeat(index, 2, axis=1), np.repeat(filled, 2, axis=1)
+        cost = index[0].size * self.feed.stations * self.feed.inputs * (2 if self.feed.dual else 1)
+        at_once = max(1, GATHERED // cost)
+        for start in range(0, self.batches, at_once):
+            part = slice(start, start + at_once)
+            yield from self._gather(index[part], filled[part], self.mean_weights).split()
+
+    def _step(self) -> None:
+        """One AdamW step for each member at the learning rate of its stage."""
+        for (rate, decay, momentum), (values, slopes, first, second), counts, steps in self.plan:
+            steps += 1
+            # what torch.optim.AdamW(fused=True) calls in the end, without an optimiser for each member and stage
+            torch._fused_adamw_(
+                values,
+                slopes,
+                first,
+                second,
+                [],
+                counts,
+                lr=rate,
+                beta1=momentum,
+                beta2=0.999,
+                weight_decay=decay,
+                eps=1e-8,
+                amsgrad=False,
+                maximize=False,
+            )
+        for progress in self.active:
+            progress.steps += 1
+
+    def _note(self, progress: _Progress, row: list[float]) -> None:
+        """Book an epoch, and move the member on."""
+        loss = row[1]
+        if not np.isfinite(loss) or not np.isfinite(row[0]):
+            raise LearnerError(
+                f"The loss of network {progress.number + 1} is not finite in stage {progress.stage + 1}, epoch "
+                f"{progress.epoch + 1}. "
+                "Use a smaller learning rate, inputs='standard', or look for outliers in outcome and covariates."
+            )
+        progress.history.append((progress.epoch + 1, progress.stage + 1, *row))
+        progress.epoch += 1
+        progress.epoch_in_stage += 1
+        progress.since_best += 1
+        progress.since_halved += 1
+        outcome = self.objective.outcome_share(row[len(COMMON) - 2 + self.objective.reported.index("outcome_loss")])
+        criteria = {"mu": outcome, "rr": loss - outcome} if self.schedule.keep == "each" else {"all": loss}
+        least_gain = self.schedule.stages[progress.stage].min_delta
+        for name, value in criteria.items():
+            if value < progress.lowest.get(name, np.inf):
+                progress.lowest[name], progress.since_halved = value, 0
+            if value < progress.best.get(name, np.inf) - least_gain:
+                progress.best[name], progress.since_best = value, 0
+                if self.schedule.keep != "last":
+                    progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
+                    progress.kept_at = progress.epoch - 1
+
+    def facts(self) -> dict[str, object]:
+        """Where the slowest active member stands."""
+        last = max(self.active, key=lambda progress: progress.epoch)
+        return {"epoch": last.epoch, "loss": f"{last.history[-1][2]:.3g}", "validation": f"{last.history[-1][3]:.3g}"}
+
+    def leave(self) -> list[tuple[_Progress, Tensor]]:
+        """End stages and members that are through; lay out anew when anyone did."""
+        gone, stay, moved = [], [], False
+        for at, progress in enumerate(self.active):
+            stage = self.schedule.stages[progress.stage]
+            member = self.members[progress.number]
+            patience = stage.waits(sum(map(len, member.rows(progress.stage))))
+            if progress.since_best <= patience and progress.epoch_in_stage < stage.epochs:
+                stay.append(at)
+                if stage.plateau is not None and progress.since_halved > stage.plateau:
+                    progress.halvings, progress.since_halved, moved = progress.halvings + 1, 0, True
+                continue
+            if "all" in progress.kept:
+                self.stack.flat[at] = progress.kept["all"]
+            if progress.stage + 1 < len(self.schedule.stages):
+                progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
+                progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
+                if self.schedule.keep == "last" or len(member.parts) > 1:  # losses of other rows tell nothing
+                    progress.best.clear()
+                    progress.lowest.clear()
+                self.first[at], self.second[at] = 0.0, 0.0
+                stay.append(at)
+                moved = True
+            else:
+                gone.append((progress, self.stack.flat[at].clone()))
+        if gone:
+            self.active = [self.active[at] for at in stay]
+            pick = torch.as_tensor(stay, dtype=torch.long, device=self.feed.device)
+            self._arrange(self.stack.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
+        elif moved:
+            if any(len(self.members[progress.number].parts) > 1 for progress in self.active):
+                self._look()
+            self._plan()
+        return gone

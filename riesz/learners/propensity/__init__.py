@@ -1,0 +1,1 @@
+"""Classical double machine learning with scikit-learn models as a learner."""

@@ -1,0 +1,226 @@
+r"""The fits of classical double machine learning: mu, the treatment's distribution, and the rr that follows from it.
+
+In: a design, scikit-learn's models and what ``derived.py`` made of the moment. Out: fits whose rr comes with its scale. With
+arms, mu is one regression an arm on the covariates, and the propensities are a classifier's. With a continuous treatment, mu is
+one regression on the formula's columns, and the treatment is taken to be normal given the covariates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.arrays import Array, Rows
+from riesz.crossfit.folds import draw_labels
+from riesz.design.design import Base, Design
+from riesz.design.moment import Evaluation, Points
+from riesz.learners.base import Fit
+from riesz.learners.propensity.representer import (
+    Normal,
+    Pieces,
+    arm_coefficients,
+    arm_numbers,
+    arm_representer,
+    at_arms,
+    shift_pieces,
+)
+from riesz.learners.propensity.scikit import Regression, fitted, probabilities, regress
+from riesz.predictions import Predictions
+
+INNER_FOLDS = 5  # for predictions by models that have not seen the row
+_STEP = -1 / 3  # so that the bias of a central difference, of the order step^2, is below n^(-1/2)
+_SOFTEN = 0.1  # of the overall variance, added to squared residuals before their logarithm: tiny ones tell little
+
+
+@dataclass(frozen=True)
+class ArmsFit(Fit):
+    """Models of a treatment with arms.
+
+    Attributes
+    ----------
+    outcomes : tuple of Regression, one an arm
+    propensity : object
+        A fitted classifier of the arms 0, 1, ...
+    base : Base
+        That of the training rows,
+    coefficients : ndarray, shape (K, arms, arms, n of the base)
+        and what its moment asks of the arms.
+    clip : float
+    clipped : float
+        Share of clipped rows among those left out of the training set, if any.
+    """
+
+    outcomes: tuple[Regression, ...]
+    propensity: Any
+    base: Base
+    coefficients: Array
+    clip: float
+    clipped: float
+
+    def predict(self, design: Design) -> Predictions:
+        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
+        x = _covariates(base, rows)
+        p = probabilities(self.propensity, x, len(self.outcomes))
+        mu = np.stack([outcome.at(x) for outcome in self.outcomes])
+        coefficients = self.coefficients if base is self.base else arm_coefficients(base)
+        rr = arm_representer(coefficients[..., rows], p, self.clip)
+        return Predictions(at_arms(mu, base, rows), at_arms(rr, base, rows), scale_free=False)
+
+    def details(self) -> Mapping[str, float]:
+        return {"clipped": self.clipped}
+
+    def history(self) -> pd.DataFrame:
+        return pd.DataFrame()
+
+
+def fit_arms(design: Design, seed: int, outcome: Any, propensity: Any, coefficients: Array, clip: float) -> ArmsFit:
+    """One outcome model an arm, and a classifier of the arms."""
+    base, arms = design.base, coefficients.shape[1]
+    rows = np.arange(len(base.y))[design.rows]
+    codes, x, weights = arm_numbers(base.treatment[rows]), _covariates(base, rows), design.weights
+    own, *seeds = _seeds(seed, arms + 1)
+    classifier = fitted(propensity, own, x, codes, weights)
+    outcomes = []
+    for arm in range(arms):
+        here = codes == arm
+        outcomes.append(regress(outcome, seeds[arm], x[here], design.y[here], weights[here], base.family))
+    p = probabilities(classifier, _covariates(base, _left_out(base, rows)), arms)
+    clipped = float(np.mean(((p < clip) | (p > 1.0 - clip)).any(axis=1)))
+    return ArmsFit(tuple(outcomes), classifier, base, coefficients, clip, clipped)
+
+
+@dataclass(frozen=True)
+class DoseFit(Fit):
+    """Models of a continuous treatment.
+
+    Attributes
+    ----------
+    outcome : Regression
+        On the formula's columns.
+    location : object
+        A fitted regressor of the treatment on the covariates.
+    variance : float
+        Of the treatment around it; where the variance is modelled, what exp(scatter) is multiplied with.
+    scatter : object or None
+        A fitted regressor of the logarithm of its square, where the variance is modelled.
+    base : Base
+        That of the training rows,
+    pieces : Pieces
+        and how its moment moves the treatment.
+    cap : float
+        Largest density ratio.
+    step : float
+        Half the distance over which mu's derivative is taken.
+    clipped : float
+    """
+
+    outcome: Regression
+    location: Any
+    variance: float
+    scatter: Any
+    base: Base
+    pieces: Pieces
+    cap: float
+    step: float
+    clipped: float
+
+    def predict(self, design: Design) -> Predictions:
+        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
+        normal = _normal(self.location, self.variance, self.scatter, _covariates(base, rows), self.cap)
+        pieces = self.pieces if base is self.base else shift_pieces(base)
+        observed, _ = normal.representer(pieces, rows, base.treatment[rows, 0])
+        read = [normal.representer(pieces, rows, point.treatment[rows, 0]) for point in base.moment.points]
+        values, slopes = (np.stack(part, axis=1) for part in zip(*read, strict=True))
+        slopes = np.where(base.moment.is_derivative[:, None], slopes, 0.0)
+        return Predictions(self._mu(design), Evaluation(observed, values, slopes), scale_free=False)
+
+    def _mu(self, design: Design) -> Evaluation:
+        points = design.base.moment.points
+        observed, values, slopes = np.empty(len(design)), *np.zeros((2, len(points), len(design)))
+        for own, rows in design.blocks():
+            z = design.base.z[rows]
+            observed[own] = self.outcome.at(z)
+            for k, point in enumerate(points):
+                there = z.copy()
+                there[:, point.columns] = point.values[rows]
+                values[k, own] = self.outcome.at(there)
+                if point.tangents is not None:
+                    slopes[k, own] = self._slope(there, point, rows)
+        return Evaluation(observed, values, slopes)
+
+    def _slope(self, z: Array, point: Points, rows: Rows) -> Array:
+        assert point.tangents is not None
+        move = np.zeros_like(z)
+        move[:, point.columns] = self.step * point.tangents[rows]
+        return (self.outcome.at(z + move) - self.outcome.at(z - move)) / (2 * self.step)
+
+    def details(self) -> Mapping[str, float]:
+        return {"clipped": self.clipped, "residual_scale": float(np.sqrt(self.variance))}
+
+    def history(self) -> pd.DataFrame:
+        return pd.DataFrame()
+
+
+def fit_dose(
+    design: Design, seed: int, outcome: Any, propensity: Any, pieces: Pieces, clip: float, modelled: bool
+) -> DoseFit:
+    """An outcome model on the formula's columns; mean and variance of the treatment given the covariates."""
+    base, n, weights = design.base, len(design), design.weights
+    rows = np.arange(len(base.y))[design.rows]
+    a, x = base.treatment[rows, 0], _covariates(base, rows)
+    seeds = _seeds(seed, 4)
+    regression = regress(outcome, seeds[0], base.z[rows], design.y, weights, base.family)
+    location = fitted(propensity, seeds[1], x, a, weights)
+    square = (a - _unseen(design, propensity, seeds[2], x, a)) ** 2
+    variance = float(np.average(square, weights=weights))
+    scatter = None
+    if modelled:
+        softened = np.log(square + _SOFTEN * variance)
+        scatter = fitted(propensity, seeds[3], x, softened, weights)
+        unseen = _unseen(design, propensity, seeds[3], x, softened)
+        variance = float(np.average(square / np.exp(unseen), weights=weights))
+    step = float(np.sqrt(np.cov(a, aweights=weights))) * n**_STEP
+    left = _left_out(base, rows)
+    normal = _normal(location, variance, scatter, _covariates(base, left), 1 / clip)
+    ratios = [normal.ratio(piece.delta[left], base.treatment[left, 0])[1] for one in pieces for piece in one]
+    clipped = float(np.mean(np.any(ratios, axis=0)))
+    return DoseFit(regression, location, variance, scatter, base, pieces, 1 / clip, step, clipped)
+
+
+def _normal(location: Any, variance: float, scatter: Any, x: Array, cap: float) -> Normal:
+    mean = np.asarray(location.predict(x), dtype=float).ravel()
+    shape = np.ones(len(x)) if scatter is None else np.exp(np.asarray(scatter.predict(x), dtype=float).ravel())
+    return Normal(mean, np.sqrt(variance * shape), cap)
+
+
+def _unseen(design: Design, model: Any, seed: int, x: Array, target: Array) -> Array:
+    """Predictions by models that have not seen the row; residuals of its own model would be too small."""
+    groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
+    if groups is not None and groups.max() == 0:  # a single cluster has to be cut
+        groups = None
+    labels = draw_labels(len(x), INNER_FOLDS, None, groups, np.random.default_rng(seed))
+    predicted = np.empty(len(x))
+    for label in np.unique(labels):
+        test = labels == label
+        predicted[test] = fitted(model, seed, x[~test], target[~test], design.weights[~test]).predict(x[test]).ravel()
+    return predicted
+
+
+def _covariates(base: Base, rows: npt.NDArray[np.intp]) -> Array:
+    """The columns that models of the treatment see; a constant when there are none."""
+    return base.z[np.ix_(rows, base.covariates)] if base.covariates.size else np.zeros((len(rows), 1))
+
+
+def _left_out(base: Base, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """The rows that are not trained on, where predictions will be wanted; all rows when there are none."""
+    left = np.setdiff1d(np.arange(len(base.y)), rows)
+    return left if left.size else rows
+
+
+def _seeds(seed: int, count: int) -> list[int]:
+    return [int(state) for state in np.random.SeedSequence(seed).generate_state(count)]

@@ -1,0 +1,220 @@
+r"""Riesz representers that follow from the distribution of the treatment given the covariates.
+
+A component's moment is a sum of readings :math:`w(A, X) f(d(A, X), X)`, or of derivatives of f there. Only the treatment may
+be moved. Then each reading's share in the representer is a closed form, whatever the estimand is called:
+
+- arms, with propensities p: :math:`\sum_j p_j(x) w(j, x) 1\{d(j, x) = a\} / p_a(x)`, summed over the arms j that someone may
+  come from. The ATE gives :math:`a/p - (1-a)/(1-p)`, the ATT :math:`a - (1-a) p/(1-p)` (over its normalizer).
+- a treatment that is normal given x with mean m and standard deviation s, moved by :math:`\delta(x)`: :math:`w\,\rho` with the
+  density ratio :math:`\rho = p(a - \delta | x) / p(a | x)`, and for a derivative
+  :math:`w\,\rho\,(a - \delta - m)/s^2`. The ADE gives :math:`(a - m)/s^2`.
+
+In: the looks of a base. Out: coefficients, and from these and the treatment's distribution rr at any treatment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.arrays import Array, Rows
+from riesz.design.design import Base
+from riesz.design.moment import Evaluation, Look
+from riesz.errors import LearnerError
+
+_WHO = "riesz.Propensity"
+_INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without knowing its form."
+TOLD = 0.01  # share of rows from which a summary tells that their propensities were moved
+
+
+def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
+    """The arm, 0 the reference, from the raw treatment of shape (n, t)."""
+    return np.asarray(treatment @ np.arange(1, treatment.shape[1] + 1), dtype=np.intp)
+
+
+def arm_coefficients(base: Base, who: str = _WHO) -> Array:
+    """What each component asks of arm j when a row comes from arm i, shape (K, arms i, arms j, n).
+
+    A moment for which there are none is refused in the name of the learner ``who``.
+    """
+    n, arms = len(base.y), base.treatment.shape[1] + 1
+    found = np.zeros((len(base.moment.weights), arms, arms, n))
+    for source in range(arms):
+        for c, looks in enumerate(_looks(base, np.full(n, float(source)), who)):
+            for look in looks:
+                _need_treatment_only(look, who)
+                if look.along != "value":
+                    raise LearnerError(
+                        f"{who} derives the Riesz representer from the arms' propensities, but this moment reads a derivative "
+                        f"of mu. {_INSTEAD}"
+                    )
+                found[c, source, arm_numbers(look.treatment), np.arange(n)] += look.weight
+    _need_row_by_row(base, found, who)
+    return found
+
+
+def _need_row_by_row(base: Base, coefficients: Array, who: str) -> None:
+    """Refuse a moment that changes when others change arms: asked again, a row must want of its own arm what it wanted at first."""
+    own = coefficients[:, arm_numbers(base.treatment), :, np.arange(len(base.y))]  # (n, K, arms)
+    first = np.zeros_like(own)
+    for point, weights in zip(base.moment.points, base.moment.weights.transpose(1, 2, 0), strict=True):
+        first[np.arange(len(own)), :, arm_numbers(point.treatment)] += weights
+    if not np.allclose(own, first, rtol=1e-6, atol=1e-9 * np.abs(first).max()):
+        raise LearnerError(
+            f"{who} asks the moment what it would want of each row in every arm, but here that depends on the arms of other rows "
+            "(on the treatment's mean, say). Write such a statistic as a number, computed beforehand, or divide by it through a "
+            f"normalizer. {_INSTEAD}"
+        )
+
+
+def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
+    """The representer at every arm.
+
+    If an arm's propensity is clipped, the others are taken to share what is left in proportion to theirs, for this arm's
+    representer alone: nothing else is touched, and with two arms it is as if clipped propensities had been given.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (K, arms, arms, n)
+    p : ndarray, shape (n, arms)
+        Propensities, which sum to one.
+    clip : float
+        They are kept in [clip, 1 - clip].
+
+    Returns
+    -------
+    ndarray, shape (K, arms, n)
+    """
+    held = np.clip(p, clip, 1.0 - clip)
+    others = 1.0 - np.eye(p.shape[1])
+    p = np.maximum(p, 1e-12)  # or nobody might be left to share
+    rest = np.einsum("cijn,ij,ni->cjn", coefficients, others, p)
+    return np.asarray(np.einsum("cjjn->cjn", coefficients) + rest * ((1.0 - held) / (p @ others * held)).T)
+
+
+def at_arms(values: Array, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation:
+    """Functions known at every arm, shape (..., arms, n), where the rows are and where readings look."""
+    where = np.arange(len(rows))
+    read = [values[..., arm_numbers(point.treatment[rows]), where] for point in base.moment.points]
+    observed = values[..., arm_numbers(base.treatment[rows]), where]
+    return Evaluation(observed, np.stack(read, axis=-2), np.zeros((*values.shape[:-2], len(read), len(rows))))
+
+
+def clipping(share: float, clip: float, what: str) -> list[str]:
+    """A remark when a notable share of rows had their propensities or density ratios clipped."""
+    if share < TOLD:
+        return []
+    return [
+        f"The {what} of {share:.0%} of the rows were clipped (clip={clip:g}): overlap is weak there, and the estimate leans on the "
+        "clipping."
+    ]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One reading of a component of a continuous treatment.
+
+    Attributes
+    ----------
+    weight, delta : ndarray, shape (n,)
+        Its weight, and by how much it moves the treatment; neither depends on the treatment.
+    derivative : bool
+    """
+
+    weight: Array
+    delta: Array
+    derivative: bool
+
+
+Pieces = tuple[tuple[Piece, ...], ...]
+
+
+def shift_pieces(base: Base) -> Pieces:
+    """The readings of every component, refused unless weights and displacements depend on the covariates alone."""
+    a = base.treatment[:, 0]
+    made = [_pieces(component, a) for component in _looks(base, a, _WHO)]
+    for other in (np.roll(a, 1), np.roll(a, len(a) // 2), a.min() + a.max() - a):
+        again = [_pieces(component, other) for component in _looks(base, other, _WHO)]
+        if not all(_alike(one, two, a) for one, two in zip(made, again, strict=True)):
+            raise LearnerError(
+                f"{_WHO} derives the Riesz representer of a continuous treatment when it is moved by an amount, and rows "
+                "are weighted by a number, that depend on the covariates alone; in this moment they depend on the treatment "
+                f"itself. {_INSTEAD}"
+            )
+    return tuple(made)
+
+
+def _pieces(looks: Sequence[Look], a: Array) -> tuple[Piece, ...]:
+    for look in looks:
+        _need_treatment_only(look, _WHO)
+    return tuple(Piece(one.weight, one.treatment[:, 0] - a, one.along == "treatment") for one in looks)
+
+
+def _alike(one: Sequence[Piece], two: Sequence[Piece], a: Array) -> bool:
+    """Whether weights and displacements are the same, the latter up to rounding of treatments a."""
+    rounding = 1e-8 * np.ptp(a) + 8 * np.finfo(float).eps * np.abs(a).max()
+    return len(one) == len(two) and all(
+        p.derivative == q.derivative
+        and np.allclose(p.weight, q.weight, atol=1e-8 * np.abs(p.weight).max())
+        and np.allclose(p.delta, q.delta, atol=rounding)
+        for p, q in zip(one, two, strict=True)
+    )
+
+
+def _looks(base: Base, treatment: Array, who: str) -> tuple[tuple[Look, ...], ...]:
+    if base.looks is None:
+        raise LearnerError(
+            f"This fit was loaded from a file, which does not hold the moment's function that {who} asks where it looks. Use the "
+            "fit that was saved, or fit again."
+        )
+    return base.looks(treatment)
+
+
+def _need_treatment_only(look: Look, who: str) -> None:
+    if look.moves_covariates or look.along == "other":
+        raise LearnerError(
+            f"{who} derives the Riesz representer from the treatment's distribution, but this moment moves, or differentiates "
+            f"along, a covariate. {_INSTEAD}"
+        )
+
+
+@dataclass(frozen=True)
+class Normal:
+    """The distribution of a continuous treatment at some rows.
+
+    Attributes
+    ----------
+    mean, sd : ndarray, shape (n,)
+    cap : float
+        Largest density ratio; larger ones are set to it.
+    """
+
+    mean: Array
+    sd: Array
+    cap: float
+
+    def representer(self, pieces: Pieces, rows: Rows, a: Array) -> tuple[Array, Array]:
+        """The representer at treatments a of these rows, and its derivative along the treatment, both (K, n)."""
+        values, slopes = np.zeros((2, len(pieces), len(a)))
+        for c, component in enumerate(pieces):
+            for piece in component:
+                weight, delta = piece.weight[rows], piece.delta[rows]
+                ratio, held = self.ratio(delta, a)
+                bend = np.where(held, 0.0, ratio * delta / self.sd**2)
+                if piece.derivative:
+                    pull = (a - delta - self.mean) / self.sd**2
+                    values[c] += weight * ratio * pull
+                    slopes[c] += weight * (bend * pull + ratio / self.sd**2)
+                else:
+                    values[c] += weight * ratio
+                    slopes[c] += weight * bend
+        return values, slopes
+
+    def ratio(self, delta: Array, a: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """p(a - delta) / p(a), at most ``cap``, and where it was held there."""
+        log = delta * (a - self.mean - delta / 2) / self.sd**2
+        held = log > np.log(self.cap)
+        return np.exp(np.where(held, np.log(self.cap), log)), held

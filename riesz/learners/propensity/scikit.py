@@ -1,0 +1,133 @@
+"""scikit-learn's models as parts of a learner: loaded when they are needed, copied, seeded, weighted and asked for numbers.
+
+scikit-learn is an optional dependency; nothing here imports it before a model is used.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.arrays import Array
+from riesz.errors import LearnerError
+
+
+def need_scikit(who: str) -> None:
+    """Say what to install when scikit-learn is not there."""
+    try:
+        import sklearn  # noqa: F401
+    except ImportError as error:
+        raise LearnerError(
+            f"{who} uses scikit-learn, which is not installed. Install it with pip install scikit-learn, or use "
+            "learner='linear'."
+        ) from error
+
+
+#: Slow, shallow boosting: scikit-learn's own settings overfit samples of a thousand rows, which 1/p does not forgive.
+_SMALL = {"learning_rate": 0.05, "max_leaf_nodes": 8, "min_samples_leaf": 10}
+
+
+def default_regressor() -> Any:
+    """Boosted trees: no scaling, interactions found by themselves."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(**_SMALL)
+
+
+def default_classifier() -> Any:
+    """The same for arms and for a 0/1 outcome."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(**_SMALL)
+
+
+def is_classifier(model: Any) -> bool:
+    """Whether scikit-learn takes a model for a classifier."""
+    import sklearn.base
+
+    return bool(sklearn.base.is_classifier(model))
+
+
+def takes_weights(model: Any) -> bool:
+    """Whether a model's ``fit`` accepts sample weights; a pipeline's last step is asked."""
+    parameters = inspect.signature(_last(model)[1].fit).parameters
+    return "sample_weight" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
+def fitted(model: Any, seed: int, x: Array, y: npt.NDArray[Any], weights: Array) -> Any:
+    """A fitted copy of a model. A ``random_state`` that was left open, at any depth, splitters included, gets the seed."""
+    from sklearn.base import clone
+
+    copy = clone(model)
+    copy.set_params(**{name: seed for name, value in copy.get_params().items() if _is_seed(name) and value is None})
+    for part in copy.get_params().values():  # splitters have no parameters that could be set in the same way
+        if hasattr(part, "split") and getattr(part, "shuffle", True) and getattr(part, "random_state", seed) is None:
+            part.random_state = seed
+    prefix = _last(copy)[0]
+    keywords = {} if np.ptp(weights) == 0 else {f"{prefix}sample_weight": weights}
+    try:
+        return copy.fit(x, y, **keywords)
+    except (TypeError, ValueError) as error:
+        raise LearnerError(
+            f"{type(model).__name__} cannot be fitted on {len(y)} rows and {x.shape[1]} columns: {str(error).rstrip('.')}. "
+            "Use another model, fewer folds, or learner='linear'."
+        ) from error
+
+
+def probabilities(model: Any, x: Array, classes: int) -> Array:
+    """The probability of each class 0, 1, ..., shape (n, classes); zero for a class the model has not seen."""
+    found = np.zeros((len(x), classes))
+    found[:, np.asarray(model.classes_, dtype=np.intp)] = model.predict_proba(x)
+    return found
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A fitted regression of the outcome.
+
+    Attributes
+    ----------
+    model : object or None
+        None where a 0/1 outcome takes one value only, which no classifier can learn from.
+    constant : float
+        The outcome's mean.
+    family : str
+    """
+
+    model: Any
+    constant: float
+    family: str
+
+    def at(self, x: Array) -> Array:
+        """E[Y | x], shape (n,); a probability under ``family="binomial"``."""
+        if self.model is None:
+            return np.full(len(x), self.constant)
+        if is_classifier(self.model):
+            return probabilities(self.model, x, 2)[:, 1]
+        found = np.asarray(self.model.predict(x), dtype=float).ravel()
+        return np.clip(found, 0.0, 1.0) if self.family == "binomial" else found
+
+
+def regress(model: Any, seed: int, x: Array, y: Array, weights: Array, family: str) -> Regression:
+    """Fit a regressor, or a classifier of a 0/1 outcome."""
+    hopeless = is_classifier(model) and np.ptp(y) == 0
+    made = None if hopeless else fitted(model, seed, x, y, weights)
+    return Regression(made, float(np.average(y, weights=weights)), family)
+
+
+def _last(model: Any) -> tuple[str, Any]:
+    """What a pipeline's keywords for its last step begin with, and that step; a plain model is its own last step."""
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(model, Pipeline):
+        name, step = model.steps[-1]
+        return f"{name}__", step
+    return "", model
+
+
+def _is_seed(name: str) -> bool:
+    return name.split("__")[-1] == "random_state"

@@ -1,0 +1,317 @@
+"""What a fit is made of, and how it is put together again.
+
+Stored: the data (every column), the design's arrays, the settings, folds, predictions of every repeat, and what Linear,
+KernelEmbedding and MADNet learned. Not stored: functions (custom moments, policies, functions that a formula calls), the
+variables around the call, and scikit-learn's models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from riesz.arrays import Array
+from riesz.crossfit.crossfit import CrossFit, Split, trimmed
+from riesz.design.design import Blueprint, Design
+from riesz.design.new_rows import Recipe
+from riesz.design.table import ClusterLabels, Table
+from riesz.errors import DataError, EstimandError, RieszError
+from riesz.estimands import Component
+from riesz.learners import Fit, Learner
+from riesz.results.file_checks import check_fitted, check_model
+from riesz.results.model import Model
+from riesz.results.remembered import RememberedFit, RememberedLearner
+from riesz.storage.archive import Archive, damaged, from_bytes, read_archive, to_bytes, write_archive
+from riesz.storage.coding import AnyArray, Reader, UnstorableError, Writer
+from riesz.storage.frames import read_frame, read_index, write_frame, write_index
+
+T = TypeVar("T")
+_COPIES = 4  # of the bytes of a file, as it is read: arrays in frames, and those that several parts share
+NONSENSE = (  # what reading or using content that makes no sense may raise
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+    RuntimeError,  # torch's, of shapes
+    RieszError,
+)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The parts of a fit, and what they must give.
+
+    Attributes
+    ----------
+    model : Model
+    crossfit : CrossFit
+    clusters : ClusterLabels
+    params : ndarray, shape (K,)
+    covariance : ndarray, shape (K, K)
+    """
+
+    model: Model
+    crossfit: CrossFit
+    clusters: ClusterLabels
+    params: Array
+    covariance: Array
+
+
+def write_fit(path: Any, contents: Contents) -> None:
+    """Write a fit to a file."""
+    write_archive(path, *_take_apart(contents))
+
+
+def read_fit(path: Any, largest: float | None = None) -> Contents:
+    """Read a fit from a file; evaluates nothing that the file says."""
+    return _trusting_nothing(read_archive(path, largest), path, _put_together)
+
+
+def fit_to_bytes(contents: Contents) -> bytes:
+    """The content of a fit's file, for pickle."""
+    return to_bytes(*_take_apart(contents))
+
+
+def fit_from_bytes(content: bytes) -> Contents:
+    """A fit from the content of its file."""
+    return _trusting_nothing(from_bytes(content), "The pickled fit", _put_together)
+
+
+def derived_to_bytes(model: Model, clusters: ClusterLabels, labels: pd.DataFrame, rest: Mapping[str, Any]) -> bytes:
+    """Parameters that were derived from a fit, for pickle: the model, its clusters, the labels, and texts and arrays beside."""
+    writer = Writer()
+    document = {
+        **_write_model(model, (), writer),
+        "clusters": _write_clusters(clusters, writer),
+        "labels": write_frame(labels, writer),
+        "rest": writer.write(rest),
+    }
+    return to_bytes(document, writer.arrays)
+
+
+def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
+    """The same back."""
+
+    def put_together(document: Any, reader: Reader) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
+        return (
+            _read_model(document, reader),
+            _read_clusters(document["clusters"], reader),
+            read_frame(document["labels"], reader),
+            reader.read(document["rest"]),
+        )
+
+    return _trusting_nothing(from_bytes(content), "The pickled object", put_together)
+
+
+def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[Any, Reader], T]) -> T:
+    """Make what the content says; content that makes no sense is told by one error."""
+    try:
+        return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed))
+    except DataError as error:
+        raise damaged(name, error) from None
+    except MemoryError:
+        raise DataError(f"{str(name)!r} does not fit into the memory of this machine; nothing was loaded.") from None
+    except NONSENSE as error:
+        raise damaged(name, f"{type(error).__name__}: {str(error)[:200]}") from None
+
+
+def _take_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    model, crossfit, writer = contents.model, contents.crossfit, Writer()
+    document = {
+        **_write_model(model, crossfit.fits, writer),
+        "fits": [_write_one(fit, writer) for fit in crossfit.fits],
+        "clusters": _write_clusters(contents.clusters, writer),
+        "fitted": writer.write(
+            {
+                "predictions": crossfit.untrimmed,
+                "scales": crossfit.scales,
+                "caps": crossfit.caps,
+                "folds": crossfit.folds,
+                "trained": _trained(crossfit),
+                "params": contents.params,
+                "covariance": contents.covariance,
+            }
+        ),
+    }
+    return document, writer.arrays
+
+
+def _write_model(model: Model, fits: Sequence[Fit], writer: Writer) -> dict[str, Any]:
+    return {
+        "table": write_frame(model.table.export(), writer),
+        "rows": model.table.rows,
+        "data": write_frame(model.blueprint.data, writer),
+        "recipe": _write_recipe(model.recipe, writer),
+        "components": [[c.name, c.symbol, c.words] for c in model.blueprint.components],
+        "learner": _write_learner(model.learner, model.blueprint.design, fits, writer),
+        "parts": writer.write(
+            {
+                "base": replace(model.blueprint.design.base, looks=None),
+                "treatment": model.blueprint.treatment,
+                "exog_names": model.exog_names,
+                "endog_names": model.endog_names,
+                "covariates": model.covariates,
+                "kept": model.kept,
+                "estimator": model.estimator,
+                "target": model.target,
+                "weights": model.weights,
+                "weighting": model.weighting,
+                "seed": model.seed,
+                "trimming": model.trimming,
+            }
+        ),
+    }
+
+
+def _read_model(document: Any, reader: Reader) -> Model:
+    parts = reader.read(document["parts"])
+    base, names = parts["base"], [name for name, _, _ in document["components"]]
+    components = tuple(
+        Component(name, _forgotten, None, symbol, words) for name, symbol, words in document["components"]
+    )
+    data = read_frame(document["data"], reader)
+    model = Model(
+        recipe=_read_recipe(document["recipe"], reader),
+        endog_names=parts["endog_names"],
+        exog_names=parts.get("exog_names", names),  # format 1 has none
+        covariates=parts["covariates"],
+        column_names=list(base.names),
+        blueprint=Blueprint(Design(base, slice(None)), components, parts["treatment"], data),
+        table=Table(read_frame(document["table"], reader)),
+        kept=parts["kept"],
+        learner=reader.read(document["learner"]),
+        estimator=parts["estimator"],
+        target=parts["target"],
+        weights=parts["weights"],
+        weighting=parts["weighting"],
+        seed=parts["seed"],
+        trimming=parts["trimming"],
+    )
+    check_model(model)
+    return model
+
+
+def _put_together(document: Any, reader: Reader) -> Contents:
+    model = _read_model(document, reader)
+    fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
+    clusters = _read_clusters(document["clusters"], reader)
+    fits = _read_fits([reader.read(one) for one in document["fits"]], model.blueprint.design.base, model.learner)
+    check_fitted(model, fitted, clusters, fits)
+    predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
+    splits = _splits(fitted["folds"], fitted["trained"])
+    whole = CrossFit(predictions, predictions, fitted["scales"], uncapped, fitted["folds"], fits, splits)
+    return Contents(model, trimmed(whole, caps), clusters, fitted["params"], fitted["covariance"])
+
+
+def _trained(crossfit: CrossFit) -> tuple[AnyArray, ...]:
+    """For each repeat the rows that its splits were trained on, shape (splits, n); those they predict are the folds."""
+    masks = [np.zeros((len(splits), crossfit.folds.shape[1]), dtype=bool) for splits in crossfit.splits]
+    for mask, splits in zip(masks, crossfit.splits, strict=True):
+        for row, split in zip(mask, splits, strict=True):
+            row[split.train] = True
+    return tuple(masks)
+
+
+def _splits(folds: AnyArray, trained: Sequence[AnyArray]) -> tuple[list[Split], ...]:
+    return tuple(
+        [Split(np.flatnonzero(mask), np.flatnonzero(labels == number)) for number, mask in enumerate(masks)]
+        for labels, masks in zip(folds, trained, strict=True)
+    )
+
+
+def _write_clusters(clusters: ClusterLabels, writer: Writer) -> Any:
+    return [
+        {"name": name, "codes": writer.array(codes), "count": len(labels), "labels": write_index(labels, writer)}
+        for name, codes, labels in zip(clusters.names, clusters.codes, clusters.labels, strict=True)
+    ]
+
+
+def _read_clusters(stored: Any, reader: Reader) -> ClusterLabels:
+    return ClusterLabels(
+        tuple(one["name"] for one in stored),
+        tuple(reader.read({"array": one["codes"]}) for one in stored),
+        tuple(read_index(one["labels"], reader, one["count"]) for one in stored),
+    )
+
+
+def _forgotten(mu: Any, data: pd.DataFrame) -> Any:
+    raise EstimandError("This fit was loaded from a file, which does not hold the moment's function.")
+
+
+def _write_recipe(recipe: Recipe, writer: Writer) -> Any:
+    try:
+        estimands = writer.write(recipe.estimands)
+    except UnstorableError:
+        estimands = None
+    return {
+        "formula": recipe.formula,
+        "columns": list(recipe.columns),
+        "reserved": list(recipe.reserved),
+        "estimands": estimands,
+    }
+
+
+def _read_recipe(stored: Any, reader: Reader) -> Recipe:
+    return Recipe(
+        formula=stored["formula"],
+        columns=tuple(stored["columns"]),
+        reserved=tuple(stored["reserved"]),
+        estimands=reader.read(stored["estimands"]) or (),
+        context={},
+        trusted=False,
+    )
+
+
+def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer: Writer) -> Any:
+    try:
+        return writer.write(learner)
+    except UnstorableError:
+        details = pd.DataFrame([fit.details() for fit in fits])
+        notes = tuple(learner.remarks(design, details)) if fits else ()
+        return writer.write(RememberedLearner(learner.describe(design.base.family), notes, learner.learns_rr))
+
+
+def _write_networks(fit: Any) -> Any:
+    from riesz.learners.neural.engine.storage import store
+
+    return store(fit)
+
+
+#: Fits that are stored as something else.
+STORED: dict[str, Callable[[Any], Any]] = dict.fromkeys(("Ensemble", "Blended", "Networks"), _write_networks)
+
+
+def _write_one(fit: Fit, writer: Writer) -> Any:
+    try:
+        return writer.write(STORED.get(type(fit).__name__, lambda same: same)(fit))
+    except UnstorableError:
+        course = fit.history()
+        return writer.write(RememberedFit(dict(fit.details()), course.to_numpy(dtype=float), tuple(course.columns)))
+
+
+def _read_fits(fits: Sequence[Any], base: Any, learner: Any) -> tuple[Fit, ...]:
+    if {type(fit).__name__ for fit in fits} == {"StoredNetworks"}:
+        from riesz.learners.neural.engine.storage import restore
+
+        for fit in fits:
+            _check_networks(fit.networks, learner)
+        return tuple(restore(fits, base))
+    return tuple(fits)
+
+
+def _check_networks(networks: Sequence[Any], learner: Any) -> None:
+    """The networks must be those of the settings, which a refit would use: others could be of any size."""
+    settings = {field.name: getattr(learner, field.name) for field in fields(learner)}
+    if settings.get("architecture") == "fully_connected":
+        settings |= {"head_width": 0, "head_depth": 0}
+    sizes = [name for name in ("width", "depth", "head_width", "head_depth") if name in settings]
+    right = all(getattr(one.shape, name) == settings[name] for one in networks for name in sizes)
+    if not right or settings.get("networks") != len(networks) or (settings.get("stack") or 0) > 10**6:
+        raise ValueError("networks of another size than the settings say")

@@ -1,0 +1,232 @@
+"""Whether the parts of a fit that came out of a file belong together: shapes, ranges, and what must be finite.
+
+The checksum tells damage, not intent. A file with a right checksum may still hold anything, so whatever later code takes for
+granted is checked here, once, when the file is read. Each check raises a ValueError that names the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riesz.design.design import Base, Design
+from riesz.design.moment import Evaluation, Moment
+from riesz.design.table import ClusterLabels
+from riesz.errors import LearnerError
+from riesz.estimands.treatment import Treatment
+from riesz.estimators import ESTIMATORS
+from riesz.learners import Fit, Learner
+from riesz.predictions import Predictions
+from riesz.results.model import Model
+from riesz.results.remembered import RememberedFit
+from riesz.storage.annotations import check_fields, conforms
+
+AnyArray = npt.NDArray[Any]
+_HUGE = 1e150  # the square of anything larger is infinite
+
+
+def _need(right: bool, what: str) -> None:
+    if not right:
+        raise ValueError(what)
+
+
+def _finite(values: AnyArray, shape: tuple[int, ...], what: str) -> None:
+    _need(values.shape == shape, f"{what} has the wrong shape")
+    _need(bool((np.abs(values) < _HUGE).all()), f"{what} is missing or infinite somewhere")
+
+
+def _numbered(codes: AnyArray, n: int, count: int, what: str) -> None:
+    _need(codes.shape == (n,), f"{what} has the wrong shape")
+    _need(not n or 0 <= int(codes.min()) <= int(codes.max()) < count, f"{what} has numbers out of range")
+
+
+def check_model(model: Model) -> None:
+    """What was asked: data, design, treatment, weights, settings."""
+    check_fields(model)
+    check_fields(model.recipe)
+    blueprint, base = model.blueprint, model.blueprint.design.base
+    n, components = len(base.y), blueprint.components
+    names = [one.name for one in components]
+    _need(n >= 2, "too few rows")
+    _need(all(conforms([c.name, c.symbol, c.words], list[str]) for c in components), "components are not text")
+    _need(0 < len(names) == len(set(names)), "the names of the parameters")
+    _check_base(base, n, len(names))
+    _check_rows(model, n)
+    _check_treatment(blueprint.treatment, base, blueprint.data)
+    for name, values in (("sampling", model.weights.sampling), ("frequency", model.weights.frequency)):
+        _finite(values, (n,), f"{name} weights")
+        _need(bool((values > 0).all()), f"{name} weights are not positive")
+    _need(np.array_equal(base.frequency, model.weights.frequency), "the frequencies differ")
+    _need(np.allclose(base.weights, model.weights.total, rtol=1e-9, atol=0), "the weights differ")
+    _need(model.target in ("population", "sample"), "the target")
+    _need(model.seed >= 0, "the seed")
+    _check_trimming(model)
+    asked = [spec for estimand in model.recipe.estimands for spec in estimand.specifications()]
+    _need(len(asked) <= len(names) and len(model.recipe.estimands) <= len(names), "more questions than parameters")
+    wanted = {estimand.wanted(blueprint.data[blueprint.treatment.name]) for estimand in model.recipe.estimands}
+    _need(
+        ("number" if blueprint.treatment.levels else "arms") not in wanted, "a question for another kind of treatment"
+    )
+    model.learner.describe(base.family)
+
+
+def _check_base(base: Base, n: int, components: int) -> None:
+    _need(base.z.ndim == 2 and base.z.shape[1] > 0, "the design has no columns")
+    columns, moment = base.z.shape[1], base.moment
+    readings = len(moment.points)
+    _finite(base.y, (n,), "the outcome")
+    _finite(base.z, (n, columns), "the design")
+    _need(len(base.names) == len(base.reads) == columns, "the names of the columns")
+    _check_moment(moment, n, columns, components)
+    _check_evaluation(base.anchor, (components,), readings, n, "the anchor")
+    _need(base.treatment.ndim == 2 and base.treatment.shape[1] > 0, "the treatment has no columns")
+    _finite(base.treatment, (n, base.treatment.shape[1]), "the treatment")
+    for point in moment.points:
+        _finite(point.treatment, base.treatment.shape, "a reading's treatment")
+    _need(base.covariates.ndim == 1, "the covariates have the wrong shape")
+    _numbered(base.covariates, len(base.covariates), columns, "the covariates")
+    _need(len(np.unique(base.covariates)) == len(base.covariates), "a covariate stands twice")
+    _finite(base.weights, (n,), "the weights")
+    if base.groups is not None:
+        _numbered(base.groups, n, n, "the groups")
+    _need(base.family in ("gaussian", "binomial"), "the family")
+    if base.family == "binomial":
+        _need(bool(((base.y >= 0) & (base.y <= 1)).all()), "an outcome outside [0, 1]")
+    if base.bounds is not None:
+        low, high = base.bounds
+        _need(-np.inf < low < high < np.inf and low <= base.y.min() and base.y.max() <= high, "the outcome's bounds")
+
+
+def _check_moment(moment: Moment, n: int, columns: int, components: int) -> None:
+    readings = len(moment.points)
+    _need(readings > 0, "no readings")
+    _finite(moment.weights, (components, readings, n), "the moment's weights")
+    _finite(moment.normalizer, (components, n), "the normalizer")
+    _need(bool((np.abs(moment.normalizer.mean(axis=1)) > 0).all()), "a normalizer of zero")
+    for point in moment.points:
+        _need(point.columns.ndim == 1, "a reading's columns have the wrong shape")
+        q = len(point.columns)
+        _numbered(point.columns, q, columns, "a reading's columns")
+        _finite(point.values, (n, q), "a reading's values")
+        if point.tangents is not None:
+            _finite(point.tangents, (n, q), "a reading's tangents")
+        _need(bool(np.isfinite(point.treatment_slope)), "a reading's slope")
+
+
+def _check_evaluation(
+    made: Evaluation, first: tuple[int, ...], readings: int, n: int, what: str, missing: bool = False
+) -> None:
+    shapes = ((made.observed, (*first, n)), (made.values, (*first, readings, n)), (made.slopes, (*first, readings, n)))
+    for values, shape in shapes:
+        if missing:
+            _need(values.shape == shape, f"{what} has the wrong shape")
+        else:
+            _finite(values, shape, what)
+
+
+def _check_rows(model: Model, n: int) -> None:
+    table, kept, data = model.table, model.kept, model.blueprint.data
+    _numbered(kept, n, table.rows, "the rows in use")
+    _need(bool((np.diff(kept) > 0).all()), "the rows in use are not in order")
+    _need(data.index.equals(pd.RangeIndex(n)), "the data have other rows than the design")
+    base = model.blueprint.design.base
+    read = {*model.covariates, *base.hidden}.union(*base.reads)
+    _need(read <= set(data.columns), "a column of the formula is not in the data")
+    _need(read <= {*model.covariates, model.blueprint.treatment.name}, "a column of the formula is no covariate")
+    usable = [data[name].dtype == np.float64 or isinstance(data[name].dtype, pd.CategoricalDtype) for name in read]
+    _need(all(usable), "a column of the formula holds neither numbers nor labels")
+    _need(set(table.columns) <= set(model.recipe.columns), "the columns of the table")
+
+
+def _check_treatment(treatment: Treatment, base: Base, data: pd.DataFrame) -> None:
+    levels = list(treatment.levels)
+    column = data[treatment.name]
+    if treatment.categorical:
+        _need(isinstance(column.dtype, pd.CategoricalDtype), "the treatment's column has no levels")
+        _need(len(levels) >= 2 and list(column.cat.categories) == levels, "the treatment's levels")
+        _need(not column.isna().any(), "the treatment is missing somewhere")
+    else:
+        _need(column.dtype == np.float64 and bool(np.isfinite(column).all()), "the treatment's column has no numbers")
+        _need(levels in ([], [0.0, 1.0]), "the treatment's levels")
+        _need(not levels or bool(column.isin(levels).all()), "the treatment is not 0 or 1")
+    _need(base.treatment.shape[1] == (len(levels) - 1 if treatment.categorical else 1), "the treatment's columns")
+    _need((base.strata is None) == (not levels), "the treatment's strata")
+    _need(np.array_equal(base.treatment, treatment.inputs(data)), "the treatment is not that of the data")
+    _need(base.strata is None or np.array_equal(base.strata, _codes(treatment, data)), "the treatment's strata")
+    _need(
+        not any(treatment.name in base.reads[column] for column in base.covariates), "a covariate that is the treatment"
+    )
+
+
+def _codes(treatment: Treatment, data: pd.DataFrame) -> AnyArray:
+    codes = treatment.codes(data)
+    return np.empty(0, dtype=np.intp) if codes is None else codes
+
+
+def _check_trimming(model: Model) -> None:
+    trimming = model.trimming
+    if trimming is not None:
+        _need((trimming.value is None) != (trimming.share is None), "the trimming")
+        _need(trimming.value is None or 0 < trimming.value < np.inf, "the trimming")
+        _need(trimming.share is None or 0 < trimming.share < 1, "the trimming")
+
+
+def check_fitted(model: Model, fitted: Mapping[str, Any], clusters: ClusterLabels, fits: Sequence[Fit]) -> None:
+    """What was estimated: predictions, folds, clusters, and fits that can predict."""
+    design = model.blueprint.design
+    n, components, readings = len(design), design.components, len(design.base.moment.points)
+    predictions, folds, trained = fitted["predictions"], fitted["folds"], fitted["trained"]
+    _need(conforms(predictions, tuple[Predictions, ...]) and len(predictions) > 0, "the predictions")
+    _need(conforms(trained, tuple[npt.NDArray[np.bool_], ...]), "the training rows")
+    _need(conforms(folds, npt.NDArray[np.intp]), "the folds")
+    repeats, learner = len(predictions), model.learner
+    _need(folds.shape == (repeats, n) and len(trained) == repeats, "the folds have the wrong shape")
+    for labels, masks in zip(folds, trained, strict=True):
+        _need(masks.ndim == 2 and masks.shape[1] == n, "the training rows have the wrong shape")
+        _numbered(labels, n, len(masks), "the folds")
+        _need(len(np.unique(labels)) == len(masks) and bool(masks.any(axis=1).all()), "a fold is empty")
+    for one in predictions:
+        _check_evaluation(one.mu, (), readings, n, "mu")
+        _check_evaluation(one.rr, (components,), readings, n, "rr", missing=not learner.learns_rr)
+    numbers = npt.NDArray[np.float64]
+    for name, shape in (("scales", (repeats, components)), ("caps", (repeats, components)), ("params", (components,))):
+        _need(conforms(fitted[name], numbers) and fitted[name].shape == shape, f"{name} have the wrong shape")
+    _need(bool(np.isfinite(fitted["scales"]).all()), "scales are missing or infinite")
+    _need(bool((fitted["caps"] > 0).all()), "caps are not positive")
+    _need(conforms(fitted["covariance"], numbers) and fitted["covariance"].shape == (components,) * 2, "the covariance")
+    _need(
+        model.estimator not in ESTIMATORS or learner.learns_rr or not ESTIMATORS[model.estimator].needs_rr, "estimator"
+    )
+    check_clusters(clusters, n)
+    _need(len(fits) == sum(len(masks) for masks in trained), "not one fit for each fold")
+    for fit in fits:
+        _check_fit(fit, design, learner)
+
+
+def check_clusters(clusters: ClusterLabels, n: int) -> None:
+    """Codes that number the labels."""
+    _need(len(clusters.names) <= 2 and conforms(clusters.names, tuple[str, ...]), "the names of the clusters")
+    for codes, labels in zip(clusters.codes, clusters.labels, strict=True):
+        _need(conforms(codes, npt.NDArray[np.intp]), "the clusters")
+        _numbered(codes, n, len(labels), "the clusters")
+        _need(len(np.unique(codes)) == len(labels) >= 2, "clusters without rows")
+
+
+def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
+    """A fit must say what it says: predictions of a row, its details and its history."""
+    _need(isinstance(fit, Fit), "a fit of an unknown kind")
+    _need(conforms(dict(fit.details()), Mapping[str, float]), "the details of a fit")
+    _need(fit.history().columns.is_unique, "the history of a fit")
+    if isinstance(fit, RememberedFit):
+        return
+    few, readings = design.take(np.arange(min(2, len(design)))), len(design.base.moment.points)
+    try:
+        made = fit.predict(few)
+    except LearnerError:  # it asks the moment, which is not here; new rows bring theirs
+        return
+    _check_evaluation(made.mu, (), readings, len(few), "a fit's mu")
+    _check_evaluation(made.rr, (design.components,), readings, len(few), "a fit's rr", missing=not learner.learns_rr)

@@ -1,0 +1,119 @@
+"""What the summary says besides numbers: the Riesz representer's health, and what a reader should be careful about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from riesz.errors import listing
+from riesz.estimators import ESTIMATORS
+from riesz.inference import TwoWay
+from riesz.results.model import Model
+from riesz.results.summary import number
+
+_WEIGHTED = {False: "rr * anchor", True: "v * rr * anchor"}
+
+
+def health_lines(health: pd.DataFrame, rows: int, tilted: bool) -> list[str]:
+    """The health of one Riesz representer in words; ``tilted`` when it was learned for the errors of a logit."""
+    row = health.iloc[0]
+    error = f" (std err {row['anchor_std_error']:.2g})" if np.isfinite(row["anchor_std_error"]) else ""
+    right = " for v = mu (1 - mu) / E_n[mu (1 - mu)]" if tilted else ""
+    return [
+        f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of {rows:,} rows.",
+        f"E_n[{_WEIGHTED[tilted]}] = {row['rr_anchor']:.4g}{error}, known value {row['anchor_moment']:.4g}{right} (they should "
+        "agree).",
+    ]
+
+
+def health_table(health: pd.DataFrame, tilted: bool) -> pd.DataFrame:
+    """The health of several as a table of text."""
+    table = pd.DataFrame(
+        {
+            "largest |rr|": [number(v, 2) for v in health["largest_rr"]],
+            "effective n": [f"{v:,.0f}" for v in health["effective_n"]],
+            f"E_n[{_WEIGHTED[tilted]}]": [number(v) for v in health["rr_anchor"]],
+            "std err": [number(v) for v in health["anchor_std_error"]],
+            "known value": [number(v) for v in health["anchor_moment"]],
+        },
+        index=health.index,
+    )
+    return table.rename_axis("Riesz representer", axis=1)
+
+
+def about_estimator(model: Model) -> list[str]:
+    """Why there is no standard error, if there is none."""
+    if not model.learner.learns_rr:
+        return [
+            f"No standard error: {model.learner.describe(model.blueprint.design.base.family)} learns mu alone. Without a Riesz "
+            "representer the plug-in's bias is neither corrected nor known to be small against its sampling error. For an interval "
+            "use another learner, such as learner='linear' or learner='madnet'."
+        ]
+    if not ESTIMATORS[model.estimator].debiased:
+        return [f"The {model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."]
+    return []
+
+
+def about_two_way(found: Sequence[TwoWay], names: Sequence[str]) -> list[str]:
+    """Whether a two-way clustered variance is not positive, in some repeat, and what is used instead."""
+    if not any(one.indefinite for one in found):
+        return []
+    told = [
+        name for name, replaced in zip(names, np.any([one.replaced for one in found], axis=0), strict=True) if replaced
+    ]
+    what = listing(told) if told else f"some contrasts of {listing(names)}"
+    return [
+        f"The two-way clustered variance V1 + V2 - V12 is not positive for {what}, as happens with few clusters; the larger "
+        "one-way clustered variance is used instead. Read these standard errors with care."
+    ]
+
+
+def about_tilt() -> list[str]:
+    """Why there is no ipw where rr was learned for the errors of a logit."""
+    return [
+        "No ipw: under family='binomial' this learner's rr is learned to correct the errors of its logit, v f with v = mu (1 - "
+        "mu). E_n[v rr f] equals h_n(v f), but E_n[rr y] estimates nothing."
+    ]
+
+
+def about_weighting(origin: pd.DataFrame, errors: pd.Series) -> list[str]:
+    """Whether ipw says more about where y is zero than about the effect.
+
+    Parameters
+    ----------
+    origin : pandas.DataFrame
+        From :func:`~riesz.diagnostics.weights.weighting_origin`, one row a parameter.
+    errors : pandas.Series
+        Standard errors of the estimates.
+    """
+    told = origin[origin["shift"].abs() > errors]
+    if told.empty:
+        return []
+    first = told.loc[told["shift"].abs().div(errors[told.index]).idxmax()]
+    several = len(origin) > 1
+    centred = [(f"{name} " if several else "") + number(row["centred"]) for name, row in told.iterrows()]
+    whose = f" of {first.name}" if several else ""
+    return [
+        f"ipw, E_n[rr y], depends on where y is zero: E_n[rr]{whose} is {number(first['rr_mean'])}, wanted "
+        f"{round(first['constant_moment'], 6):g}. With y centred at its mean, ipw is {', '.join(centred)}."
+    ]
+
+
+def about_trimming(trimming: pd.DataFrame) -> list[str]:
+    """What trimming did to each parameter."""
+    return [
+        f"Trimming caps |rr| of {name} at {row['cap']:.3g} on {row['share']:.2%} of the rows and moves the estimate from "
+        f"{number(row['untrimmed'])} to {number(row['estimate'])}."
+        for name, row in trimming.iterrows()
+    ]
+
+
+def about_splitting(folds: int) -> list[str]:
+    """What it means that the sample was not split."""
+    return (
+        ["No sample splitting (folds=1): standard errors assume that the learner does not overfit."]
+        if folds == 1
+        else []
+    )

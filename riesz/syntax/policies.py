@@ -1,0 +1,326 @@
+"""Policies as text, such as ``"where(a > 80, a - 15, a)"``: arithmetic over the columns, read without running any code.
+
+Python's parser makes a tree of the text, and this module computes it node by node. It knows numbers, text, columns, arithmetic,
+comparisons, ``& | ~`` and the functions of ``functions.py``. Attributes, methods, indexing, comprehensions and everything else
+are refused by the kind of node, so a policy can do nothing but compute. That holds for policies from files, too.
+
+Of the caller's variables a policy may read numbers, text, lists, arrays and Series, and it may call functions by their name. A
+fit that was loaded from a file has no caller, so there a policy reads columns only.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from riesz.errors import EstimandError, nearest
+from riesz.syntax.backticks import hide_quotes
+from riesz.syntax.functions import NUMBERS, OF_NUMPY, SHORT, Rowwise
+
+_EXAMPLES = "'age > 40' or 'where(a > 80, a - 15, a)'"
+_LONGEST = 20_000  # characters
+_LARGEST = 2**63  # whole numbers beyond this are not data
+#: Arithmetic that policies, and formulas of files, may do.
+OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_TRUTH = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Invert)
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Invert: operator.invert,
+}
+_AND_OR = "Write & and | for `and` and `or`, and == False for `not`, with parentheses around each comparison"
+_FUNCTION = "or give a function of the frame, such as lambda data: data['x'] > data['x'].mean()"
+_INSTEAD: dict[type[ast.AST], str] = {
+    ast.IfExp: "Write where(condition, value, other)",
+    ast.Subscript: f"Make a column of it first, {_FUNCTION}",
+    ast.Attribute: f"Compute it before and use its name, {_FUNCTION}",
+    ast.Lambda: "Give the function itself instead of text",
+}
+_OTHERWISE = (
+    f"Policies know arithmetic, comparisons, & | ~, columns and {', '.join(SHORT)}; make a column first, {_FUNCTION}"
+)
+
+
+class _Refused(Exception):
+    """A part of a policy that is not understood, and what to do about it."""
+
+    def __init__(self, node: ast.AST, advice: str) -> None:
+        super().__init__()
+        self.node, self.advice = node, advice
+
+
+def parse_policy(text: str, what: str) -> tuple[ast.expr, dict[str, str]]:
+    """The tree of a policy, and its back-ticked names.
+
+    A leading ``~``, as in ``"~ age > 40"``, marks a one-sided formula and is left out. Where it could mean "not", it is refused.
+    """
+    if len(text) > _LONGEST:
+        raise EstimandError(
+            f"{what} {_short(text)} has {len(text):,} characters; the most is {_LONGEST:,}. Make a column of it."
+        )
+    code, quoted = hide_quotes(text.strip())
+    try:
+        if code.startswith("~") and _could_negate(ast.parse(code, mode="eval").body):
+            raise EstimandError(
+                f"{what} {_short(text)} starts with ~, which could mean 'not' or mark a formula. Leave it out for the rule itself; "
+                f"for its opposite write ({text.strip().removeprefix('~').strip()}) == False."
+            )
+        return ast.parse(code.removeprefix("~").strip(), mode="eval").body, quoted
+    except EstimandError:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
+        raise EstimandError(
+            f"{what} {_short(text)} cannot be read: {reason}. Expected an expression over the columns, such as {_EXAMPLES}."
+        ) from None
+
+
+def _could_negate(tree: ast.expr) -> bool:
+    """Whether the sign that a policy starts with stands before something that may be true or false, rather than a number."""
+    node, parent = tree, tree
+    while not isinstance(node, ast.UnaryOp):
+        parent = node
+        match node:
+            case (
+                ast.BinOp(left=inner) | ast.Compare(left=inner) | ast.BoolOp(values=[inner, *_]) | ast.IfExp(body=inner)
+            ):
+                node = inner
+            case _:
+                return True
+    number = isinstance(parent, ast.Compare) or (isinstance(parent, ast.BinOp) and type(parent.op) not in _TRUTH)
+    return not (number and isinstance(node.operand, (ast.Name, ast.Constant)))
+
+
+def evaluate_policy(
+    text: str, data: pd.DataFrame, context: Mapping[str, Any], what: str, columns: Sequence[str]
+) -> Any:
+    """Compute a policy on the rows of a frame.
+
+    Parameters
+    ----------
+    text : str
+    data : pandas.DataFrame
+    context : mapping
+        The caller's variables; empty for a fit that was loaded from a file.
+    what : str
+        The argument's name, for messages.
+    columns : sequence of str
+        Every column of the user's table, for suggestions.
+
+    Returns
+    -------
+    ndarray, shape (n,), or a number
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from riesz.syntax.policies import evaluate_policy
+    >>> evaluate_policy("where(x > cut, 1, 0)", pd.DataFrame({"x": [1.0, 3.0]}), {"cut": 2}, "policy", []).tolist()
+    [0, 1]
+    """
+    tree, quoted = parse_policy(text, what)
+    reader = _Reader(data, context, quoted, [*data.columns, *columns])
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is told by the caller
+            return reader.value(tree)
+    except _Refused as refused:
+        part = ast.unparse(refused.node)
+        for key, name in quoted.items():
+            part = part.replace(key, f"`{name}`")
+        raise EstimandError(f"{what} {_short(text)}: {_short(part)} cannot be computed. {refused.advice}.") from None
+    except EstimandError as error:
+        raise EstimandError(f"{what} {_short(text)} {error}") from None
+    except RecursionError:
+        raise EstimandError(f"{what} {_short(text)} is nested too deeply. Make columns of its parts first.") from None
+    except Exception as error:  # of the caller's functions, and of numpy about shapes and types
+        raise EstimandError(
+            f"{what} {_short(text)} failed: {type(error).__name__}: {str(error).rstrip('.')}."
+        ) from error
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:200]}...")
+
+
+class _Reader:
+    """Computes nodes; what is not listed here is refused."""
+
+    def __init__(
+        self, data: pd.DataFrame, context: Mapping[str, Any], quoted: Mapping[str, str], known: Sequence[str]
+    ) -> None:
+        self._data, self._context, self._quoted, self._known = data, context, quoted, known
+
+    def value(self, node: ast.AST) -> Any:
+        """The value of a node: a number, text, or one value for each row."""
+        match node:
+            case ast.Constant(value=bool() | float() | str() as constant):
+                return constant
+            case ast.Constant(value=int() as constant) if abs(constant) <= _LARGEST:
+                return constant
+            case ast.Name(id=name):
+                return self._named(self._quoted.get(name, name), node)
+            case ast.Attribute(value=ast.Name(id="np"), attr=name) if (
+                name in NUMBERS and "np" not in self._data.columns
+            ):
+                return NUMBERS[name]
+            case ast.UnaryOp(op=sign, operand=inner) if type(sign) in _UNARY:
+                return _UNARY[type(sign)](
+                    _truth(self._numeric(inner)) if type(sign) in _TRUTH else self._numeric(inner)
+                )
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
+                return self._combine(sign, left, right)
+            case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _COMPARISONS:
+                return self._compare(_COMPARISONS[type(sign)], left, right, node)
+            case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+                raise _Refused(node, "Write isin(column, [value, other]), with == False after it for `not in`")
+            case ast.Compare() | ast.BoolOp() | ast.UnaryOp():
+                raise _Refused(node, f"{_AND_OR}; two comparisons of one column are two: (0 < x) & (x < 1)")
+            case ast.Call():
+                return self._call(node)
+        raise _Refused(node, _INSTEAD.get(type(node), _OTHERWISE))
+
+    def _named(self, name: str, node: ast.AST) -> Any:
+        if name in self._data.columns:
+            return _column(self._data[name])
+        if name in SHORT or name == "np":
+            raise _Refused(node, f"`{name}` is a function here; write its arguments after it")
+        if name not in self._context:
+            raise EstimandError(f"uses `{name}`, which is not a column of the data.{nearest(name, self._known)}")
+        given = self._context[name]
+        if isinstance(given, pd.Series):
+            given = _column(given)
+        if isinstance(given, (list, tuple)):
+            given = np.asarray(given)
+        if not isinstance(given, (bool, int, float, str, np.generic, np.ndarray)):
+            raise _Refused(
+                node, f"`{name}` is a {type(given).__name__} where the call was made; expected a number or an array"
+            )
+        return given
+
+    def _numeric(self, node: ast.AST) -> Any:
+        """A value that arithmetic is defined for; text would be repeated and joined, without an end."""
+        made = self.value(node)
+        if isinstance(made, str) or (isinstance(made, (np.ndarray, np.generic)) and made.dtype.kind not in "biuf"):
+            raise _Refused(node, "Arithmetic needs numbers, and these are labels")
+        return made
+
+    def _combine(self, sign: ast.operator, left: ast.AST, right: ast.AST) -> Any:
+        one, two = self._numeric(left), self._numeric(right)
+        if isinstance(sign, ast.Pow):  # in floating point, where no power takes long
+            one, two = np.asarray(one, dtype=float), np.asarray(two, dtype=float)
+        elif type(sign) in _TRUTH:
+            one, two = _truth(one), _truth(two)
+        return OPERATORS[type(sign)](one, two)
+
+    def _compare(self, sign: Callable[[Any, Any], Any], left: ast.AST, right: ast.AST, node: ast.AST) -> Any:
+        one, two = self.value(left), self.value(right)
+        kinds = {_kind(one), _kind(two)}
+        if kinds == {"numbers", "labels"}:
+            raise _Refused(node, "It compares numbers with text. Labels go in quotation marks, numbers without")
+        if kinds == {"dates", "labels"}:
+            one, two = (np.datetime64(part) if isinstance(part, str) else part for part in (one, two))
+        return sign(one, two)
+
+    def _call(self, node: ast.Call) -> Any:
+        match node.func:
+            case ast.Name(id=name) if name in SHORT and name not in self._data.columns:
+                return self._pure(OF_NUMPY[name], node)
+            case ast.Attribute(value=ast.Name(id="np"), attr=name) if "np" not in self._data.columns:
+                if name not in OF_NUMPY:
+                    raise _Refused(
+                        node, f"np.{name} does not go row by row. Compute it before and use its name, {_FUNCTION}"
+                    )
+                return self._pure(OF_NUMPY[name], node)
+            case ast.Name(id=name) if name not in self._data.columns and name not in self._quoted:
+                return self._own(name, node)
+            case ast.Attribute():
+                raise _Refused(node, _INSTEAD[ast.Attribute])
+        raise _Refused(node, _OTHERWISE)
+
+    def _pure(self, function: Rowwise, node: ast.Call) -> Any:
+        count = len(node.args)
+        if node.keywords or not function.fewest <= count <= function.most:
+            many = str(function.fewest) if function.fewest == function.most else f"{function.fewest} or {function.most}"
+            raise _Refused(node, f"It takes {many} arguments, by position")
+        if function.call is np.isin:
+            return np.isin(self.value(node.args[0]), self._list(node.args[1]))
+        if function.call is np.round:
+            return np.round(*self._rounding(node))
+        labels = function.call is np.where
+        return function.call(*(self.value(part) if labels else self._numeric(part) for part in node.args))
+
+    def _rounding(self, node: ast.Call) -> tuple[Any, int]:
+        digits = self.value(node.args[1]) if len(node.args) > 1 else 0
+        if not isinstance(digits, (int, np.integer)) or abs(int(digits)) > 20:
+            raise _Refused(node, "The digits to round to must be a whole number")
+        return self._numeric(node.args[0]), int(digits)
+
+    def _list(self, node: ast.AST) -> Any:
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return [self.value(item) for item in node.elts]
+        return self.value(node)
+
+    def _own(self, name: str, node: ast.Call) -> Any:
+        """Call a function of the caller's; it is the caller's code, and sees at least one column."""
+        if name not in self._context:
+            raise EstimandError(f"uses `{name}`, which is not a function that policies know.{nearest(name, SHORT)}")
+        function = self._context[name]
+        if not isinstance(function, (FunctionType, np.ufunc)):
+            raise _Refused(
+                node, f"`{name}` is a {type(function).__name__} where the call was made; expected a function"
+            )
+        if any(isinstance(part, ast.Starred) for part in node.args) or any(key.arg is None for key in node.keywords):
+            raise _Refused(node, "Write its arguments one by one")
+        given = [self._list(part) for part in node.args]
+        if not any(isinstance(part, np.ndarray) and part.ndim for part in given):
+            raise _Refused(node, f"`{name}` must be given a column. Compute it before and use its name")
+        return function(*given, **{str(key.arg): self._list(key.value) for key in node.keywords})
+
+
+def _column(column: pd.Series) -> Any:
+    """A column as an array: numbers where its values or levels are numbers, else labels."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        levels = column.cat.categories
+        if pd.api.types.is_numeric_dtype(levels.dtype) or pd.api.types.infer_dtype(levels) in ("integer", "floating"):
+            return np.asarray(column.astype(object).where(column.notna(), np.nan), dtype=float)
+        return np.asarray(column.astype(object))
+    return np.asarray(column)
+
+
+def _kind(value: Any) -> str:
+    """Numbers, labels, dates, or something mixed."""
+    kind = np.asarray(value).dtype.kind
+    if kind == "O":
+        return "labels" if pd.api.types.infer_dtype(value, skipna=True) == "string" else "mixed"
+    return {"U": "labels", "T": "labels", "M": "dates"}.get(kind, "numbers")
+
+
+def _truth(value: Any) -> Any:
+    """Truth values: columns of them are numbers here, 0 and 1."""
+    array = np.asarray(value)
+    return array.astype(bool) if array.dtype.kind == "f" and np.isin(array, (0.0, 1.0)).all() else value

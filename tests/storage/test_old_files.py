@@ -1,0 +1,41 @@
+"""Files that version 0.1.0 wrote, one per learner, still load with the same numbers and still predict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+
+FOLDER = Path(__file__).parents[1] / "data" / "learners"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+NEW = pd.DataFrame({"y": [np.nan], "a": [1.0], "x1": [0.3], "x2": [-0.2]})
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_file_of_each_learner_loads(name: str) -> None:
+    expected = EXPECTED[name]
+    fit = riesz.load(FOLDER / f"{name}.riesz")
+    np.testing.assert_array_equal(fit.params, expected["params"])
+    np.testing.assert_array_equal(fit.bse, expected["bse"])
+    np.testing.assert_array_equal(fit.estimates, expected["estimates"])
+    assert fit.fittedvalues.mean() == pytest.approx(expected["mean_mu"], rel=1e-14)
+    assert "ATE" in str(fit.summary())
+
+
+@pytest.mark.parametrize("name", [name for name in EXPECTED if "predicted" in EXPECTED[name]])
+def test_it_predicts_as_it_did(name: str) -> None:
+    predicted = riesz.load(FOLDER / f"{name}.riesz").predict(NEW).iloc[0]
+    expected = pd.Series(EXPECTED[name]["predicted"], index=predicted.index)
+    known = [column for column in predicted.index if not column.startswith("pseudo")]
+    np.testing.assert_allclose(predicted[known], expected[known], rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name in EXPECTED if "refuses" in EXPECTED[name]])
+def test_what_a_file_cannot_hold_is_refused(name: str) -> None:
+    with pytest.raises(riesz.RieszError, match=EXPECTED[name]["refuses"]):
+        riesz.load(FOLDER / f"{name}.riesz").predict(NEW)
