@@ -26,7 +26,7 @@ from provenance import record
 from semisynthetic import IHDP
 
 import riesz
-from riesz.learners.neural import networks
+from riesz.learners.neural.engine import groups as networks
 from riesz.learners.neural.engine.network import Shape
 
 HERE = Path(__file__).parent

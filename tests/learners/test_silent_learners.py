@@ -13,9 +13,11 @@ import riesz
 from riesz.crossfit.copies import find_copies
 from riesz.design.design import Design
 from riesz.learners import kernel_embedding as kernel
+from riesz.learners.companion import splines as closed
 from riesz.learners.linear import ridge
 from riesz.learners.linear.learner import fit_linear
-from riesz.learners.neural import closed, embedding, fit, training
+from riesz.learners.neural import neural_embedding as embedding
+from riesz.learners.neural.engine import fit, training
 from riesz.learners.neural.engine.features import make_expansions
 from riesz.learners.neural.engine.points import make_stations
 
