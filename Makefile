@@ -1,8 +1,9 @@
-# make demo   what the package does, on two data sets
+# make demo   the README's example, and a continuous treatment
 # make test   the tests
 # make check  format, lint, types and tests: what runs before a commit
 # make fuzz   thousands of random calls: answered, or refused in plain words
 # make docs   the site, every chapter executed, in build/docs; make docs-check opens every page of it in Chromium
+# make dist   the wheel and the source archive, in dist
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,9 +12,13 @@ DOCS_READY := $(VENV)/docs-ready
 MATHJAX := build/static/mathjax
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint check slow fuzz docs docs-check clean
+.PHONY: demo test lint check slow fuzz docs docs-check dist clean
 
 $(READY): pyproject.toml constraints.txt
+	@echo "Installing riesz and the packages that its tests need into $(VENV), at the versions in constraints.txt:"
+	@$(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+		print("  " + "\n  ".join(sorted({*p["dependencies"], *p["optional-dependencies"]["dev"]})))'
+	@echo "The largest is torch. On Linux it brings several gigabytes of CUDA, unless a CPU-only torch is in $(VENV) already."
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable ".[dev]"
 	touch $(READY)
@@ -52,5 +57,9 @@ docs-check: docs
 	$(BIN)/python -m pytest vignettes/test_check_site.py
 	$(BIN)/python vignettes/check_site.py build/docs
 
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,29 +1,50 @@
-"""The README's example: prints its output and draws its figure.
+"""The README's example: runs its code, prints the output and, on request, puts it into the README.
 
-python benchmarks/readme.py vignettes/_static/readme.png
+python benchmarks/readme.py [--write]
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import contextlib
+import io
+import os
+import re
+from pathlib import Path
 
-import matplotlib
+# matrices here are small: threads would spend their time waiting for each other, most of all on a busy machine
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-matplotlib.use("Agg")
+README = Path(__file__).parents[1] / "README.md"
+EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 
-import riesz
 
-FORMULA = "visits ~ treat(individual_deductible) + physical_limitation + chronic_diseases + health"
+def example(text: str) -> re.Match[str]:
+    """The first Python block of the README and the output block that follows it."""
+    match = EXAMPLE.search(text)
+    if match is None:
+        raise SystemExit(f"{README.name} must have a ```python block followed by a ```text block.")
+    return match
+
+
+def run(code: str) -> str:
+    """What the code prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {"__name__": "readme"})
+    return printed.getvalue()
 
 
 def main() -> None:
-    fit = riesz.ate(FORMULA, riesz.datasets.load_rand())
-    print(fit.summary())
-    axes = fit.by("health").plot()
-    axes.set_xlabel("effect of an individual deductible on visits a year, by health")
-    axes.figure.set_facecolor("white")
-    axes.figure.set_size_inches(6.5, 2.4)
-    axes.figure.savefig(sys.argv[1], dpi=130, bbox_inches="tight")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="put the output into the README")
+    write = parser.parse_args().write
+    text = README.read_text()
+    match = example(text)
+    output = run(match["code"])
+    print(output)
+    if write:
+        README.write_text(text[: match.start("output")] + output + text[match.end("output") :])
 
 
 if __name__ == "__main__":
