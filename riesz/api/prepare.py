@@ -40,8 +40,8 @@ from riesz.estimators import ESTIMATORS
 from riesz.inference import Weights
 from riesz.learners import Learner
 from riesz.results.model import Model
-from riesz.syntax.formula import parse
-from riesz.syntax.replacement import replace_columns
+from riesz.syntax.counterfactual import replace_columns
+from riesz.syntax.formula import parse_formula
 
 _MOST_REPEATS = 10_000
 
@@ -165,7 +165,7 @@ def prepare(
     clustering = table.cluster_columns(cluster)
     reserved = [spec for spec in labels.values() if isinstance(spec, str)]
     named_clusters = [name for name in clustering if name in table.columns and not _is_array(cluster)]
-    parsed = parse(formula, table.columns, [*reserved, *named_clusters], scope)
+    parsed = parse_formula(formula, table.columns, [*reserved, *named_clusters], scope)
 
     # 2. the rows in use
     extras = {name: table.per_row(spec, name) for name, spec in labels.items() if spec is not None}

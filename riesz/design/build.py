@@ -26,9 +26,9 @@ from riesz.estimands.expressions import call
 from riesz.estimands.linear_form import LinearForm, Mu, Reading, read
 from riesz.estimands.treatment import Treatment, Wanted, describe_treatment
 from riesz.syntax.columns import Columns
+from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.evaluation import evaluate_term
 from riesz.syntax.formula import Formula
-from riesz.syntax.replacement import replace_columns
 
 
 def build(

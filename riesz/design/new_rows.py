@@ -23,11 +23,11 @@ from riesz.estimands import Estimand, Sample
 from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.linear_form import Mu
 from riesz.syntax.columns import Columns
+from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.evaluation import evaluate_term
-from riesz.syntax.formula import Formula, parse
+from riesz.syntax.formula import Formula, parse_formula
 from riesz.syntax.labels import labels
-from riesz.syntax.replacement import replace_columns
-from riesz.syntax.untrusted import parse_harmless
+from riesz.syntax.safe_formula import parse_safe_formula
 
 
 @dataclass(frozen=True)
@@ -147,13 +147,13 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
 def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
     """The formula of a fit; one that came out of a file is read only if it is known to be harmless."""
     if recipe.trusted:
-        return parse(recipe.formula, recipe.columns, recipe.reserved, recipe.context)
+        return parse_formula(recipe.formula, recipe.columns, recipe.reserved, recipe.context)
     if not recipe.estimands:
         raise EstimandError(
             "This fit was loaded from a file, and predict() would have to evaluate a moment or policy that is a function, which a "
             "file does not hold. Use the fit that was saved, or fit again."
         )
-    formula = parse_harmless(
+    formula = parse_safe_formula(
         recipe.formula, recipe.columns, recipe.reserved, blueprint.data, blueprint.design.base.z.size
     )
     lost = sorted({*formula.variables, formula.treatment} - set(blueprint.data.columns))

@@ -21,8 +21,8 @@ import pandas as pd
 from riesz.design.arrow import copy_table, decode, is_arrow, to_series
 from riesz.errors import DataError, listing, nearest
 from riesz.syntax.backticks import quote
+from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.labels import label, labels
-from riesz.syntax.replacement import replace_columns
 
 _MOST_NUMERIC_GROUPS = 20
 _SMALL = 2**26  # bytes of a table that is copied outright

@@ -22,7 +22,7 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.errors import EstimandError
-from riesz.syntax.replacement import replace_columns
+from riesz.syntax.counterfactual import replace_columns
 
 FrameFunction = Callable[[pd.DataFrame], Any]
 

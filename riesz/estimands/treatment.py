@@ -17,8 +17,8 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.errors import EstimandError, listing
 from riesz.syntax.caller import warn
+from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.labels import label, labels
-from riesz.syntax.replacement import replace_columns
 
 Wanted = Literal["arms", "number", "any"]
 

@@ -23,8 +23,9 @@ from riesz.results.core import Core
 from riesz.results.effects import Effects, Words
 from riesz.syntax.caller import warn
 from riesz.syntax.columns import Columns
-from riesz.syntax.formula import parse_projection, term_columns
-from riesz.syntax.replacement import replace_columns
+from riesz.syntax.counterfactual import replace_columns
+from riesz.syntax.formula import parse_projection
+from riesz.syntax.terms import term_columns
 
 _FEW = 30  # rows of a group below which its normal interval deserves a word
 

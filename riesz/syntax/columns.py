@@ -19,7 +19,7 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.errors import DataError, EstimandError, FormulaError, RieszError, listing, nearest
-from riesz.syntax.differences import STEP, derivatives
+from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.evaluation import (
     EvaluationError,
     depend_on_other_rows,
@@ -31,9 +31,9 @@ from riesz.syntax.evaluation import (
     unusable,
     values_of,
 )
-from riesz.syntax.formula import term_columns
+from riesz.syntax.finite_differences import STEP, derivatives
 from riesz.syntax.labels import label, labels
-from riesz.syntax.replacement import replace_columns
+from riesz.syntax.terms import term_columns
 
 _WHOLE_LEVEL = re.compile(r"\[(T\.)?(-?\d+)\.0\]")  # numbers are floats here, so a level 5 of C(x) comes as 5.0
 _FACTOR = re.compile(r"C\(\s*(`[^`]+`|[^\W\d]\w*)\s*[,)]")  # C() of a plain column
@@ -192,7 +192,7 @@ class Columns:
     def tangent(self, changes: Mapping[str, pd.Series], wrt: str) -> tuple[npt.NDArray[np.intp], Array, Array]:
         """The reached columns, their values and their derivatives along the column ``wrt``.
 
-        Differences in float64 (see ``differences.py``) inside the data's range, which splines must not leave.
+        Differences in float64 (see ``finite_differences.py``) inside the data's range, which splines must not leave.
 
         Returns
         -------

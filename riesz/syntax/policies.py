@@ -1,7 +1,7 @@
 """Policies as text, such as ``"where(a > 80, a - 15, a)"``: arithmetic over the columns, read without running any code.
 
 Python's parser makes a tree of the text, and this module computes it node by node. It knows numbers, text, columns, arithmetic,
-comparisons, ``& | ~`` and the functions of ``functions.py``. Attributes, methods, indexing, comprehensions and everything else
+comparisons, ``& | ~`` and the functions of ``safe_functions.py``. Attributes, methods, indexing, comprehensions and everything else
 are refused by the kind of node, so a policy can do nothing but compute. That holds for policies from files, too.
 
 Of the caller's variables a policy may read numbers, text, lists, arrays and Series, and it may call functions by their name. A
@@ -21,7 +21,7 @@ import pandas as pd
 
 from riesz.errors import EstimandError, nearest
 from riesz.syntax.backticks import hide_quotes
-from riesz.syntax.functions import NUMBERS, OF_NUMPY, SHORT, Rowwise
+from riesz.syntax.safe_functions import NUMBERS, OF_NUMPY, SHORT, Rowwise
 
 _EXAMPLES = "'age > 40' or 'where(a > 80, a - 15, a)'"
 _LONGEST = 20_000  # characters

@@ -15,6 +15,7 @@ from formulaic.parser.algos.tokenize import tokenize
 from formulaic.parser.types import ASTNode, Token
 
 from riesz.errors import FormulaError
+from riesz.syntax.tokens import names_in, parse_python
 
 MOST_TERMS = 200_000  # (x1 + ... + x450)**2; far more would take minutes and gigabytes to write down
 _MOST_REPEATED = 1000  # the largest exponent of `**`
@@ -53,6 +54,18 @@ def read_terms(side: str, available: Sequence[str], text: str) -> Any:
 def read_expression_term(text: str) -> Any:
     """The formula with one expression as its only term, such as ``log(y)``; braces around it may be there or not."""
     return read_terms(f"0 + {{{text.strip('{}')}}}", [], text)
+
+
+def term_columns(term: Any, columns: Sequence[str]) -> set[str]:
+    """The columns of the data that a term reads."""
+    read: set[str] = set()
+    for factor in term.factors:
+        if factor.expr in columns:
+            read.add(factor.expr)
+        elif factor.eval_method.value == "python":
+            tree, quoted = parse_python(factor.expr, factor.expr)
+            read |= {quoted.get(node.id, node.id) for node in names_in(tree)} & set(columns)
+    return read
 
 
 def count_terms(side: str, available: int) -> int:

@@ -22,7 +22,7 @@ from riesz.estimands import ADE, APE, ATE, ATT, IPE, CustomMoment, Mean, Sample,
 from riesz.estimands.linear_form import Mu
 from riesz.estimands.treatment import describe_treatment
 from riesz.syntax.columns import Columns
-from riesz.syntax.formula import parse
+from riesz.syntax.formula import parse_formula
 
 VERBS = {
     "binary": {"ate", "att", "atc", "ape", "mean"},
@@ -42,7 +42,7 @@ only_with_arms = pytest.mark.parametrize("name", [name for name in VERBS if name
 def bound(simulation: Simulation, estimand: Any, data: pd.DataFrame) -> tuple[Any, pd.DataFrame]:
     """The components as a fit would bind them to a draw, from the formula and the data alone."""
     columns = list(data.columns)
-    formula = parse(simulation.formula, columns, list(simulation.keywords.get("cluster", "")), {})
+    formula = parse_formula(simulation.formula, columns, list(simulation.keywords.get("cluster", "")), {})
     data = Table(data).to_pandas(columns)
     column = data[formula.treatment]
     treatment, column = describe_treatment(column, formula.reference, estimand.wanted(column), estimand.verb)
@@ -119,7 +119,7 @@ def test_a_continuous_treatment_has_spread(name):
 def test_the_formula_spans_mu(name):
     simulation = get(name)
     draw = simulation.draw(2000, seed=5)
-    formula = parse(simulation.formula, list(draw.data.columns), [], {})
+    formula = parse_formula(simulation.formula, list(draw.data.columns), [], {})
     data = Table(draw.data).to_pandas(list(draw.data.columns))
     z = Columns(formula.rhs, data, {}).matrix
     target = logit(draw.mu) if isinstance(simulation.outcome, Bernoulli) else draw.mu

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import riesz
-from riesz.syntax.arithmetic import read_expression
+from riesz.syntax.contrast_arithmetic import read_expression
 
 
 @pytest.fixture(scope="module")

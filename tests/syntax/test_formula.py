@@ -9,7 +9,7 @@ import pytest
 from formulaic.parser.algos.tokenize import tokenize
 
 import riesz
-from riesz.syntax.formula import parse
+from riesz.syntax.formula import parse_formula
 
 COLUMNS = ["y", "a", "x1", "x2", "my var", "treat", "id", "price", "g"]
 
@@ -34,13 +34,13 @@ COLUMNS = ["y", "a", "x1", "x2", "my var", "treat", "id", "price", "g"]
     ],
 )
 def test_terms(text: str, terms: str, treatment: str) -> None:
-    formula = parse(text, COLUMNS, [], {})
+    formula = parse_formula(text, COLUMNS, [], {})
     assert str(formula.rhs) == terms
     assert formula.treatment == treatment
 
 
 def test_dot_leaves_out_outcome_treatment_and_reserved() -> None:
-    formula = parse("scale(y) ~ treat(np.log(price)) + .", COLUMNS, ["id", "g"], {})
+    formula = parse_formula("scale(y) ~ treat(np.log(price)) + .", COLUMNS, ["id", "g"], {})
     assert formula.covariates == ("a", "x1", "x2", "my var", "treat")
     assert "y" in formula.variables
     assert "price" in formula.variables
@@ -48,12 +48,12 @@ def test_dot_leaves_out_outcome_treatment_and_reserved() -> None:
 
 def test_removed_columns_are_not_needed() -> None:
     """A column that `- id` takes away may hold anything, missing values too."""
-    assert "id" not in parse("y ~ treat(a) + . - id", COLUMNS, [], {}).variables
+    assert "id" not in parse_formula("y ~ treat(a) + . - id", COLUMNS, [], {}).variables
 
 
 def test_reference_is_read() -> None:
-    assert parse("y ~ treat(a, reference='b')", COLUMNS, [], {}).reference == "b"
-    assert parse("y ~ treat(a, reference=2)*x1", COLUMNS, [], {}).reference == 2
+    assert parse_formula("y ~ treat(a, reference='b')", COLUMNS, [], {}).reference == "b"
+    assert parse_formula("y ~ treat(a, reference=2)*x1", COLUMNS, [], {}).reference == 2
 
 
 def test_column_named_treat(binary_frame: pd.DataFrame) -> None:

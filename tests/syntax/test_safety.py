@@ -18,8 +18,8 @@ import pytest
 from forging import forge
 
 import riesz
+from riesz.syntax.safe_formula import parse_safe_formula, unsafe_part
 from riesz.syntax.terms import MOST_TERMS, count_terms
-from riesz.syntax.untrusted import parse_harmless, strange_part
 
 TRAP = "open('trapped', 'w')"
 COLUMNS = ["y", "a", "x", "g", "x 1"]
@@ -241,7 +241,7 @@ def test_the_columns_of_a_formula_are_counted_before_they_are_made(file: Path, f
 )
 def test_harmless_formulas_predict_after_loading(file: Path, frame: pd.DataFrame, formula: str) -> None:
     """The check refuses nothing that people write."""
-    assert strange_part(formula, COLUMNS) is None
+    assert unsafe_part(formula, COLUMNS) is None
     fit = riesz.ate(formula, frame, folds=2, learner=riesz.Linear(0.1, 0.1))
     fit.save(file)
     pd.testing.assert_frame_equal(riesz.load(file).predict(frame.head(9)), fit.predict(frame.head(9)))
@@ -263,7 +263,7 @@ def test_reading_a_formula_evaluates_nothing(tmp_path: Path, monkeypatch: pytest
     data = pd.DataFrame({"y": [1.0], "a": [1.0], "x": [0.0]})
     for formula in (f"y ~ treat(a) + (scale({TRAP}) ~ x)", f"y ~ treat(a) +~ scale({TRAP})"):
         with pytest.raises(riesz.FormulaError):
-            parse_harmless(formula, list(data), [], data, 3)
+            parse_safe_formula(formula, list(data), [], data, 3)
     assert not Path("trapped").exists()
 
 

@@ -13,7 +13,7 @@ import statsmodels.formula.api as smf
 import riesz
 from riesz.syntax.columns import Columns
 from riesz.syntax.evaluation import evaluate
-from riesz.syntax.formula import parse
+from riesz.syntax.formula import parse_formula
 
 EXACT = riesz.Linear(0, 0)
 
@@ -156,7 +156,7 @@ def test_a_dummy_that_is_compared_with_its_own_maximum(data: pd.DataFrame) -> No
 )
 def test_terms_that_remember_or_need_nothing(data: pd.DataFrame, term: str) -> None:
     context = {"center": 1.0} if "- center" in term else {}
-    formula = parse(f"y ~ treat(d) + {term}", list(data.columns), [], context)
+    formula = parse_formula(f"y ~ treat(d) + {term}", list(data.columns), [], context)
     assert Columns(formula.rhs, data.assign(k=data["k"].astype(float)), context).matrix.shape[0] == 600
 
 
@@ -421,6 +421,6 @@ def test_running_out_of_memory_is_called_that(data: pd.DataFrame, place: str) ->
 
 def test_evaluating_keeps_what_was_learned(data: pd.DataFrame) -> None:
     """The rows of a part are those of the whole."""
-    formula = parse("y ~ treat(a) + bs(x1, df=4) + scale(x2) + C(k)", list(data.columns), [], {})
+    formula = parse_formula("y ~ treat(a) + bs(x1, df=4) + scale(x2) + C(k)", list(data.columns), [], {})
     whole, spec = evaluate(formula.rhs, data, {})
     np.testing.assert_allclose(evaluate(spec, data.iloc[::-7], {})[0], whole[::-7], rtol=1e-12)

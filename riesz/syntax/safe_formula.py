@@ -1,7 +1,7 @@
 """Formulas that came out of a file: evaluated only if they are known to be harmless, and only at a known size.
 
 Formulas are Python in part, so evaluating one that a stranger wrote would run the stranger's code. What is checked is not the
-text but the terms that formulaic made of it, each as the syntax tree that it will evaluate (``allowlist.py``), for outcome,
+text but the terms that formulaic made of it, each as the syntax tree that it will evaluate (``safe_expressions.py``), for outcome,
 treatment and right-hand side. How many columns they make is counted before they are made.
 """
 
@@ -21,9 +21,9 @@ from formulaic.utils.code import sanitize_variable_names
 from formulaic.utils.stateful_transforms import stateful_eval
 
 from riesz.errors import FormulaError
-from riesz.syntax.allowlist import Checker, StrangeError
 from riesz.syntax.backticks import hide_quotes
-from riesz.syntax.formula import Formula, parse
+from riesz.syntax.formula import Formula, parse_formula
+from riesz.syntax.safe_expressions import Checker, UnsafeError
 from riesz.syntax.terms import read_expression_term
 
 _LONGEST = 200_000  # characters
@@ -32,7 +32,7 @@ _CELLS = 2**27  # numbers in the columns that a formula makes: 1 GB, or 64 times
 _TOO_DEEP = (SyntaxError, ValueError, RecursionError, MemoryError)  # of Python's parser
 
 
-def parse_harmless(
+def parse_safe_formula(
     text: Any, columns: Sequence[str], reserved: Sequence[str], data: pd.DataFrame, cells: int
 ) -> Formula:
     """Read a formula that came out of a file; one that is not known to be harmless is an error.
@@ -53,11 +53,11 @@ def parse_harmless(
     -------
     Formula
     """
-    part = strange_part(text, columns)
+    part = unsafe_part(text, columns)
     if part is not None:
         raise _refusal(part, text)
     try:
-        formula = parse(text, columns, reserved, {})
+        formula = parse_formula(text, columns, reserved, {})
         factors = [*_factors(formula)]
     except FormulaError as error:
         if len(said := str(error)) <= _LONGEST_MESSAGE:
@@ -82,14 +82,14 @@ def parse_harmless(
     return formula
 
 
-def strange_part(text: Any, columns: Sequence[str]) -> str | None:
+def unsafe_part(text: Any, columns: Sequence[str]) -> str | None:
     """The first part of a formula, as it is written, that is not known to be harmless; None if there is none.
 
     Examples
     --------
-    >>> from riesz.syntax.untrusted import strange_part
-    >>> strange_part("y ~ treat(a) + bs(x, df=4)", ["y", "a", "x"])
-    >>> strange_part("y ~ treat(a) + {x.__class__}", ["y", "a", "x"])
+    >>> from riesz.syntax.safe_formula import unsafe_part
+    >>> unsafe_part("y ~ treat(a) + bs(x, df=4)", ["y", "a", "x"])
+    >>> unsafe_part("y ~ treat(a) + {x.__class__}", ["y", "a", "x"])
     'x.__class__'
     """
     if not isinstance(text, str) or len(text) > _LONGEST or "\\" in text:
@@ -99,7 +99,7 @@ def strange_part(text: Any, columns: Sequence[str]) -> str | None:
             if token.kind is Token.Kind.PYTHON:
                 code, quoted = hide_quotes(str(token))
                 Checker(columns, quoted, (), treat=True).check(ast.parse(code.strip(), mode="eval").body)
-    except StrangeError as error:
+    except UnsafeError as error:
         return ast.unparse(error.node)
     except (FormulaicError, *_TOO_DEEP):
         return text
@@ -128,7 +128,7 @@ def _strange_factor(factor: Any, data: pd.DataFrame) -> str | None:
     try:
         tree, aliases = _tree(text, columns)
         Checker(columns, aliases, labels, treat=False).check(tree)
-    except StrangeError as error:
+    except UnsafeError as error:
         return ast.unparse(error.node)
     except _TOO_DEEP:
         return text

@@ -16,7 +16,7 @@ def replace_columns(frame: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataF
     Examples
     --------
     >>> import pandas as pd
-    >>> from riesz.syntax.replacement import replace_columns
+    >>> from riesz.syntax.counterfactual import replace_columns
     >>> replace_columns(pd.DataFrame({"self": [1, 2]}), {"self": 0})["self"].tolist()
     [0, 0]
     """

@@ -11,8 +11,8 @@ import ast
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from riesz.syntax.functions import NUMBERS, OF_NUMPY
 from riesz.syntax.policies import OPERATORS
+from riesz.syntax.safe_functions import NUMBERS, OF_NUMPY
 
 Kind = Literal["column", "labels", "number", "scalar", "text", "coded"]
 
@@ -42,7 +42,7 @@ _CONTRAST_SETTINGS = {"base", "reference", "reverse", "scale", "backward", "scor
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
-class StrangeError(Exception):
+class UnsafeError(Exception):
     """A part that is not listed."""
 
     def __init__(self, node: ast.AST) -> None:
@@ -74,9 +74,9 @@ class Checker:
         )
 
     def check(self, node: ast.expr) -> None:
-        """Refuse, by a :class:`StrangeError`, a tree that is not one column or several made from the columns."""
+        """Refuse, by a :class:`UnsafeError`, a tree that is not one column or several made from the columns."""
         if self._kind(node) not in ("column", "labels", "coded"):
-            raise StrangeError(node)
+            raise UnsafeError(node)
 
     def _kind(self, node: ast.AST) -> Kind:
         """What a node gives: a column of numbers or labels, Python's number, numpy's number (scalar), text, or coded columns."""
@@ -97,32 +97,32 @@ class Checker:
                 return self._truth(node, parts, ("column", "number", "scalar"))
             case ast.Call():
                 return self._call(node)
-        raise StrangeError(node)
+        raise UnsafeError(node)
 
     def _constant(self, node: ast.Constant) -> Kind:
         match node.value:
             case str() as text:
                 marks = "\"\\`'" if self._remembering else '"\\`'
                 if len(text) > _LONGEST_TEXT or not text.isprintable() or set(marks) & set(text):
-                    raise StrangeError(node)
+                    raise UnsafeError(node)
                 return "text"
             case bool() | float():
                 return "number"
             case int() as number if abs(number) <= _LARGEST:
                 return "number"
-        raise StrangeError(node)
+        raise UnsafeError(node)
 
     def _column(self, identifier: str, node: ast.AST) -> Kind:
         """A column; names of Python's own machinery are refused, whatever a file calls its columns."""
         name = self._aliases.get(identifier, identifier)
         if name not in self._columns or (name.startswith("__") and name.endswith("__")):
-            raise StrangeError(node)
+            raise UnsafeError(node)
         return "labels" if name in self._labels else "column"
 
     def _calculated(self, node: ast.AST, *parts: ast.AST) -> Kind:
         kinds = {self._kind(part) for part in parts}
         if not kinds <= {"column", "number", "scalar"}:
-            raise StrangeError(node)
+            raise UnsafeError(node)
         if kinds == {"number"}:
             _worked_out(node)
             return "number"
@@ -132,15 +132,15 @@ class Checker:
         """Something that is true or false on each row."""
         kinds = {self._kind(part) for part in parts}
         if not kinds <= set(allowed) or not kinds & {"column", "labels"}:
-            raise StrangeError(node)
+            raise UnsafeError(node)
         return "column"
 
     def _call(self, node: ast.Call) -> Kind:
         if not all(keyword.arg for keyword in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
-            raise StrangeError(node)
+            raise UnsafeError(node)
         match node.func:
             case ast.Name(id=name) if name in self._columns or name in self._aliases:
-                raise StrangeError(node)
+                raise UnsafeError(node)
             case ast.Name(id="C"):
                 return self._factor(node)
             case ast.Name(id="treat") if self._treat:
@@ -152,20 +152,20 @@ class Checker:
             case ast.Attribute(value=ast.Name(id="np"), attr=name) if name in OF_NUMPY and "np" not in self._columns:
                 if OF_NUMPY[name].fewest <= len(node.args) <= OF_NUMPY[name].most:
                     return self._rowwise(name, node, builtin=False)
-        raise StrangeError(node)
+        raise UnsafeError(node)
 
     def _rowwise(self, name: str, node: ast.Call, builtin: bool) -> Kind:
         if node.keywords:
-            raise StrangeError(node)
+            raise UnsafeError(node)
         inner: list[ast.expr] = list(node.args)
         if name in ("round", "isin") and len(inner) == 2:
             self._literal(inner.pop(), 20 if name == "round" else _LARGEST)
         kinds = {self._kind(part) for part in inner}
         named = {"text", "labels"} & kinds
         if "coded" in kinds or (named and name not in ("where", "isin", "equal", "not_equal")):
-            raise StrangeError(node)
+            raise UnsafeError(node)
         if builtin and "column" not in kinds:  # Python's own numbers, which have no end
-            raise StrangeError(node)
+            raise UnsafeError(node)
         if name == "where" and named:
             return "labels"
         return "column" if {"column", "labels"} & kinds else "scalar"
@@ -175,10 +175,10 @@ class Checker:
         self._remembering += name not in ("lag", "I")
         kind = self._kind(node.args[0]) if node.args else "text"
         if kind != "column" and not (kind == "labels" and name in ("I", "lag")):
-            raise StrangeError(node)
+            raise UnsafeError(node)
         settings = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
         if not {keyword.arg for keyword in node.keywords} <= _SHAPES[name]:
-            raise StrangeError(node)
+            raise UnsafeError(node)
         for setting in settings:
             self._literal(setting, _LARGEST_SETTING, words=_WORDS)
         self._remembering -= name not in ("lag", "I")
@@ -186,30 +186,30 @@ class Checker:
 
     def _treated(self, node: ast.Call) -> Kind:
         if len(node.args) != 1 or self._kind(node.args[0]) not in ("column", "labels", "coded"):
-            raise StrangeError(node)
+            raise UnsafeError(node)
         for keyword in node.keywords:
             if keyword.arg != "reference":
-                raise StrangeError(node)
+                raise UnsafeError(node)
             self._literal(keyword.value, _LARGEST)
         return "column"
 
     def _factor(self, node: ast.Call) -> Kind:
         if self._remembering or not 1 <= len(node.args) <= 2 or self._kind(node.args[0]) not in ("column", "labels"):
-            raise StrangeError(node)
+            raise UnsafeError(node)
         for name, setting in [*(("contrasts", a) for a in node.args[1:]), *((k.arg, k.value) for k in node.keywords)]:
             if name == "contrasts":
                 self._contrasts(setting)
             elif name in ("levels", "spans_intercept"):
                 self._literal(setting, _LARGEST)
             else:
-                raise StrangeError(node)
+                raise UnsafeError(node)
         return "coded"
 
     def _contrasts(self, node: ast.AST) -> None:
         settings: list[ast.expr] = []
         if isinstance(node, ast.Call):
             if not all(keyword.arg in _CONTRAST_SETTINGS for keyword in node.keywords):
-                raise StrangeError(node)
+                raise UnsafeError(node)
             settings, node = [*node.args, *(keyword.value for keyword in node.keywords)], node.func
         match node:
             case ast.Attribute(value=ast.Name(id="contr"), attr=name) if (
@@ -219,7 +219,7 @@ class Checker:
             case ast.Name(id=name) if name in _PATSY_CONTRASTS and name not in self._columns:
                 pass
             case _:
-                raise StrangeError(node)
+                raise UnsafeError(node)
         for setting in settings:
             self._literal(setting, _LARGEST)
 
@@ -229,13 +229,13 @@ class Checker:
             case ast.List(elts=items) | ast.Tuple(elts=items) if len(items) <= _MOST_ITEMS:
                 for item in items:
                     if isinstance(item, (ast.List, ast.Tuple)):
-                        raise StrangeError(node)
+                        raise UnsafeError(node)
                     self._literal(item, largest, words)
             case ast.Constant(value=None):
                 pass
             case ast.Constant(value=str() as text):
                 if self._constant(node) != "text" or (words is not None and text not in words):
-                    raise StrangeError(node)
+                    raise UnsafeError(node)
             case ast.Constant(value=bool() | int() | float() as number) if (
                 abs(number) <= largest or type(number) is float
             ):
@@ -243,7 +243,7 @@ class Checker:
             case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant(value=int() | float())):
                 self._literal(node.operand, largest, words)
             case _:
-                raise StrangeError(node)
+                raise UnsafeError(node)
 
 
 def _worked_out(node: ast.AST) -> Any:
@@ -258,13 +258,13 @@ def _worked_out(node: ast.AST) -> Any:
         case ast.BinOp(left=left, op=sign, right=right):
             one, two = _worked_out(left), _worked_out(right)
             if isinstance(sign, ast.Pow) and abs(two) > 64:
-                raise StrangeError(node)
+                raise UnsafeError(node)
             try:
                 made = OPERATORS[type(sign)](one, two)
             except (ArithmeticError, TypeError):
-                raise StrangeError(node) from None
+                raise UnsafeError(node) from None
         case _:
-            raise StrangeError(node)
+            raise UnsafeError(node)
     if isinstance(made, complex) or (isinstance(made, int) and abs(made) > _LARGEST):
-        raise StrangeError(node)
+        raise UnsafeError(node)
     return made

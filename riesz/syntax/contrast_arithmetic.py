@@ -45,7 +45,7 @@ def read_expression(text: str, names: Sequence[str]) -> Function:
 
     Examples
     --------
-    >>> from riesz.syntax.arithmetic import read_expression
+    >>> from riesz.syntax.contrast_arithmetic import read_expression
     >>> read_expression("log(a / `b c`)", ["a", "b c"])({"a": 1.0, "b c": 1.0})
     0.0
     """
