@@ -61,11 +61,11 @@ def sizes(shape: Shape) -> list[tuple[int, int, int]]:
     return found
 
 
-def products(shape: Shape, stack: int, seconds: float) -> float:
-    """Seconds that ``torch.bmm`` alone needs for the products of one step of a stack."""
+def products(shape: Shape, side_by_side: int, seconds: float) -> float:
+    """Seconds that ``torch.bmm`` alone needs for the products of one step of several networks."""
     tasks = []
     for number, (rows, before, after) in enumerate(sizes(shape)):
-        x, w, g = (torch.randn(stack, *size) for size in ((rows, before), (before, after), (rows, after)))
+        x, w, g = (torch.randn(side_by_side, *size) for size in ((rows, before), (before, after), (rows, after)))
         pairs = [(x, w), (x.transpose(1, 2), g), (g, w.transpose(1, 2))]
         tasks += [(*pair, torch.bmm(*pair)) for pair in (pairs if number else pairs[:2])]  # inputs have no gradient
     start, count = time.process_time(), 0
@@ -76,13 +76,13 @@ def products(shape: Shape, stack: int, seconds: float) -> float:
     return (time.process_time() - start) / count
 
 
-def efficiency(source: IHDP, kind: str, stack: int, rounds: int) -> dict[str, float]:
+def efficiency(source: IHDP, kind: str, side_by_side: int, rounds: int) -> dict[str, float]:
     """Useful GFLOP/s of the training loop beside those of bmm."""
     changes, shape = NETWORKS[kind]
-    learner = riesz.MADNet.paper(stages=(riesz.Stage(1e-4, EPOCHS, EPOCHS),), stack=stack, **changes)
-    tables = [source.draw(number)[0] for number in range(stack)]
+    learner = riesz.MADNet.paper(stages=(riesz.Stage(1e-4, EPOCHS, EPOCHS),), side_by_side=side_by_side, **changes)
+    tables = [source.draw(number)[0] for number in range(side_by_side)]
     steps = EPOCHS * -(-598 // 64)  # 598 rows of 747 to learn from
-    forward = 2 * sum(map(prod, sizes(shape))) * stack / 1e9
+    forward = 2 * sum(map(prod, sizes(shape))) * side_by_side / 1e9
     work = 3 * forward * steps
     validation = forward * 149 / 60 * EPOCHS  # the forward pass that decides when to stop
     ours, theirs = [], []
@@ -90,13 +90,13 @@ def efficiency(source: IHDP, kind: str, stack: int, rounds: int) -> dict[str, fl
         clock = networks.train = Clock()  # type: ignore[assignment]
         riesz.estimate_many(source.formula, tables, source.verb, learner=learner, folds=1, progress=False)
         networks.train = clock._train
-        alone = products(shape, stack, 0.5)
+        alone = products(shape, side_by_side, 0.5)
         if turn:  # the first warms up
             ours.append(work / clock.seconds)
             theirs.append(work / (alone * steps))
     ratio = np.array(ours) / np.array(theirs)
     return {
-        "stack": stack,
+        "side_by_side": side_by_side,
         "training_gflops": round(float(np.median(ours)), 1),
         "bmm_gflops": round(float(np.median(theirs)), 1),
         "ratio": round(float(np.median(ratio)), 3),
@@ -124,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--stack", type=int, default=8)
+    parser.add_argument("--side-by-side", type=int, default=8)
     parser.add_argument(
         "--fits", type=int, default=4, help="data sets on which the default is timed beside the paper's settings"
     )
@@ -134,12 +134,12 @@ def main() -> None:
     asked = os.environ.get("ATEN_CPU_CAPABILITY")
     found = {
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        **{kind: efficiency(source, kind, arguments.stack, arguments.rounds) for kind in NETWORKS},
+        **{kind: efficiency(source, kind, arguments.side_by_side, arguments.rounds) for kind in NETWORKS},
         "five_folds": cost(source, range(arguments.fits)),
     }
     print(json.dumps(found, indent=2))
     name = "speed" if asked is None else f"speed_{asked}"
-    command = f"python benchmarks/speed.py --rounds {arguments.rounds} --stack {arguments.stack}"
+    command = f"python benchmarks/speed.py --rounds {arguments.rounds} --side-by-side {arguments.side_by_side}"
     record(HERE / "results" / f"{name}.json", command, found)
 
 

@@ -313,5 +313,5 @@ def _check_networks(networks: Sequence[Any], learner: Any) -> None:
         settings |= {"head_width": 0, "head_depth": 0}
     sizes = [name for name in ("width", "depth", "head_width", "head_depth") if name in settings]
     right = all(getattr(one.shape, name) == settings[name] for one in networks for name in sizes)
-    if not right or settings.get("networks") != len(networks) or (settings.get("stack") or 0) > 10**6:
+    if not right or settings.get("networks") != len(networks) or (settings.get("side_by_side") or 0) > 10**6:
         raise ValueError("networks of another size than the settings say")

@@ -70,6 +70,11 @@ TYPES = {
     "RememberedLearner": "riesz.results.remembered",
 }
 
+#: Settings that have another name in older files: type to old name to new name.
+RENAMED_FIELDS: dict[str, dict[str, str]] = {
+    name: {"stack": "side_by_side"} for name in ("MADNet", "RieszNet", "DragonNet", "TARNet", "NeuralEmbedding")
+}
+
 
 class UnstorableError(RieszError):
     """Something that a file cannot hold, such as a function."""
@@ -195,9 +200,9 @@ class Reader:
             case {"date": str(text)}:
                 return datetime.date.fromisoformat(text)
             case {"type": str(name), "fields": dict(items)} if name in TYPES:
-                made = getattr(import_module(TYPES[name]), name)(
-                    **{key: self.read(item) for key, item in items.items()}
-                )
+                renamed = RENAMED_FIELDS.get(name, {})
+                content = {renamed.get(str(key), str(key)): self.read(item) for key, item in items.items()}
+                made = getattr(import_module(TYPES[name]), name)(**content)
                 check_fields(made)
                 return made
         raise ValueError(f"unknown content {str(value)[:60]}")

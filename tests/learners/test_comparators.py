@@ -122,15 +122,15 @@ def test_training_finds_the_inverse_propensity(learner: Any) -> None:
         (replace(RIESZ, stages=(riesz.Stage(1e-2, 20, 6, plateau=2),)), "gaussian"),
     ],
 )
-def test_stacked_equals_alone(learner: Any, family: str) -> None:
-    """Same seed and data, same numbers to the last bit, whatever else is in the stack."""
+def test_side_by_side_equals_alone(learner: Any, family: str) -> None:
+    """Same seed and data, same numbers to the last bit, whichever networks are trained beside it."""
     draws = [datasets.get("binary").draw(n, seed=seed).data for seed, n in enumerate((150, 150, 151, 200))]
     if family == "binomial":
         draws = [draw.assign(y=(draw["y"] > draw["y"].median()).astype(float)) for draw in draws]
     formula, questions = "y ~ treat(a) + .", [riesz.ATE(), riesz.ATT()]
     together, small = (
         riesz.estimate_many(formula, draws, questions, learner=own, folds=2, family=family)
-        for own in (learner, replace(learner, stack=2))
+        for own in (learner, replace(learner, side_by_side=2))
     )
     for draw, *fits in zip(draws, together, small, strict=True):
         alone = riesz.estimate(formula, draw, questions, learner=learner, folds=2, family=family)

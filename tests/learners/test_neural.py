@@ -14,7 +14,7 @@ from riesz import datasets
 from riesz.learners.neural.engine.batching import Feed, Scales
 from riesz.learners.neural.engine.features import make_expansion, make_expansions
 from riesz.learners.neural.engine.groups import draw_members
-from riesz.learners.neural.engine.network import Shape, Stack, initial
+from riesz.learners.neural.engine.network import NetworkBatch, Shape, initial
 from riesz.learners.neural.engine.points import make_stations
 from riesz.learners.neural.engine.scaling import make_scale
 from riesz.learners.neural.objectives.base import Objective, Seen
@@ -35,32 +35,34 @@ SMALL = riesz.MADNet(
 )
 
 
-def stack_of(shape: Shape, members: int) -> Stack:
+def networks_of(shape: Shape, members: int) -> NetworkBatch:
     flat = np.stack([initial(shape, seed) for seed in range(members)]).astype(np.float64)
-    return Stack(shape, torch.as_tensor(flat))
+    return NetworkBatch(shape, torch.as_tensor(flat))
 
 
 @pytest.mark.parametrize("dual", [False, True])
 @pytest.mark.parametrize("head_depth", [0, 1, 2, 3])
 def test_backward_is_the_derivative_of_forward(head_depth: int, dual: bool) -> None:
     shape = Shape(inputs=4, components=2, outcomes=3, width=6, depth=2, head_width=5, head_depth=head_depth)
-    stack = stack_of(shape, 2)
+    networks = networks_of(shape, 2)
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(2, 14 if dual else 7, 4, generator=generator, dtype=torch.float64)
     observed = torch.tensor([[0, 3, 4], [2, 5, 6]]) + torch.tensor([[0], [rows.shape[1]]])
     sizes = ((2, rows.shape[1], 2), (2, 3, 3))
     directions = [torch.randn(size, generator=generator, dtype=torch.float64) for size in sizes]
-    stack.forward_to_train(rows, observed, dual)
-    stack.backward(*(direction.clone() for direction in directions), observed, dual)
+    networks.forward_to_train(rows, observed, dual)
+    networks.backward(*(direction.clone() for direction in directions), observed, dual)
     step = 1e-6
     for place in range(0, shape.size, 5):
         moved = []
         for sign in (1, -1):
-            flat = stack.flat.clone()
+            flat = networks.flat.clone()
             flat[:, place] += sign * step
-            found = Stack(shape, flat).forward_to_train(rows, observed, dual)
+            found = NetworkBatch(shape, flat).forward_to_train(rows, observed, dual)
             moved.append(sum((own * along).sum(dim=(1, 2)) for own, along in zip(found, directions, strict=True)))
-        torch.testing.assert_close(stack.gradient[:, place], (moved[0] - moved[1]) / (2 * step), atol=1e-7, rtol=1e-6)
+        torch.testing.assert_close(
+            networks.gradient[:, place], (moved[0] - moved[1]) / (2 * step), atol=1e-7, rtol=1e-6
+        )
 
 
 @pytest.mark.parametrize("dual", [False, True])
@@ -68,22 +70,22 @@ def test_backward_is_the_derivative_of_forward(head_depth: int, dual: bool) -> N
 def test_training_sees_what_is_there(head_depth: int, dual: bool) -> None:
     """The pass to train gives what the whole pass has at these places."""
     shape = Shape(inputs=4, components=2, outcomes=3, width=6, depth=2, head_width=5, head_depth=head_depth)
-    stack = stack_of(shape, 2)
+    networks = networks_of(shape, 2)
     rows = torch.randn(2, 14 if dual else 7, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    whole = stack.forward(rows, dual)
+    whole = networks.forward(rows, dual)
     observed = torch.tensor([[0, 3, 4], [2, 5, 6]]) + torch.tensor([[0], [rows.shape[1]]])
-    components, outcomes = stack.forward_to_train(rows, observed, dual)
+    components, outcomes = networks.forward_to_train(rows, observed, dual)
     torch.testing.assert_close(components, whole[..., :2])
     torch.testing.assert_close(outcomes.flatten(0, 1), whole.flatten(0, 1)[observed.flatten(), 2:])
 
 
 def test_tangents_are_exact_derivatives() -> None:
     shape = Shape(inputs=4, components=1, outcomes=2, width=6, depth=3, head_width=5, head_depth=2)
-    stack = stack_of(shape, 3)
+    networks = networks_of(shape, 3)
     generator = torch.Generator().manual_seed(1)
     x, t = torch.randn(2, 3, 9, 4, generator=generator, dtype=torch.float64)
-    tangents = stack.forward(torch.cat([x, t], dim=1), dual=True)[:, 9:]
-    up, down = (stack.forward(x + sign * 1e-6 * t, dual=False) for sign in (1, -1))
+    tangents = networks.forward(torch.cat([x, t], dim=1), dual=True)[:, 9:]
+    up, down = (networks.forward(x + sign * 1e-6 * t, dual=False) for sign in (1, -1))
     torch.testing.assert_close(tangents, (up - down) / 2e-6, atol=1e-8, rtol=1e-6)
 
 
@@ -116,15 +118,17 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
         replace(SMALL, redraw=True, keep="last", stages=(riesz.Stage(1e-2, 9, 1), riesz.Stage(1e-3, 9, 2))),
     ],
 )
-def test_stacked_equals_alone(learner: riesz.MADNet) -> None:
-    """Same seed and data, same numbers to the last bit, whatever else is in the stack."""
+def test_side_by_side_equals_alone(learner: riesz.MADNet) -> None:
+    """Same seed and data, same numbers to the last bit, whichever networks are trained beside it."""
     draws = [datasets.get("binary").draw(n, seed=seed).data for seed, n in enumerate((150, 150, 150, 151, 200))]
     together = riesz.estimate_many("y ~ treat(a) + .", draws, riesz.ATE(), learner=learner, folds=2)
     for draw, fit in zip(draws, together, strict=True):
         alone = riesz.ate("y ~ treat(a) + .", draw, learner=learner, folds=2)
         np.testing.assert_array_equal(alone.influence, fit.influence)
         np.testing.assert_array_equal(alone.riesz_representer, fit.riesz_representer)
-    small = riesz.estimate_many("y ~ treat(a) + .", draws, riesz.ATE(), learner=replace(learner, stack=2), folds=2)
+    small = riesz.estimate_many(
+        "y ~ treat(a) + .", draws, riesz.ATE(), learner=replace(learner, side_by_side=2), folds=2
+    )
     np.testing.assert_array_equal(small[3].influence, together[3].influence)
 
 

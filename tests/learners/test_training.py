@@ -30,7 +30,7 @@ def data() -> pd.DataFrame:
 
 @pytest.mark.parametrize("sizes", [(7, 3), (9, 8), (5, 5), (11, 10), (50, 25), (100, 50)])
 @pytest.mark.parametrize("simulation", ["binary", "continuous"])
-def test_stacked_equals_alone_at_odd_widths(sizes: tuple[int, int], simulation: str) -> None:
+def test_side_by_side_equals_alone_at_odd_widths(sizes: tuple[int, int], simulation: str) -> None:
     """Numbers at the end of an array may be rounded differently; none that count may stand there."""
     learner = replace(SMALL, width=sizes[0], head_width=sizes[1])
     question = riesz.ATE() if simulation == "binary" else riesz.ADE()

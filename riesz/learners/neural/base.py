@@ -78,7 +78,7 @@ class NetworkLearner(Learner):
     Parameters
     ----------
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, inputs, networks
-    validation, redraw, device, stack
+    validation, redraw, device, side_by_side
         As :class:`~riesz.MADNet` documents them.
     keep : str
         Weights kept after training: one of ``keeps``.
@@ -100,11 +100,17 @@ class NetworkLearner(Learner):
     validation: float = 0.2
     redraw: bool = False
     device: str = "auto"
-    stack: int | None = None
+    side_by_side: int | None = None
 
     def __post_init__(self) -> None:
         choices = {"keep": self.keeps, "inputs": ("standard", "splines", "paper"), "redraw": (True, False)}
-        whole = ["width", "depth", "batch_size", "networks", *(["stack"] if self.stack is not None else [])]
+        whole = [
+            "width",
+            "depth",
+            "batch_size",
+            "networks",
+            *(["side_by_side"] if self.side_by_side is not None else []),
+        ]
         numbers = [
             "weight_decay",
             "momentum",
@@ -177,7 +183,7 @@ class NetworkLearner(Learner):
         Scales([(member.scale, member.origin) for member in members], feed)  # refuses what single precision cannot hold
         objective = self._objective(designs[0].base.family)
         trained = train_members(
-            feed, members, shape, objective, schedule, self.stack, Countdown(watch, self.networks, len(members))
+            feed, members, shape, objective, schedule, self.side_by_side, Countdown(watch, self.networks, len(members))
         )
         nets = [
             TrainedNetwork(

@@ -47,7 +47,7 @@ class DragonNet(ArmByArm):
     srr : bool
         Whether the mu that is reported is mu + epsilon rr, or mu as it is. Training is the same.
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
-    validation, redraw, device, stack
+    validation, redraw, device, side_by_side
         As for :class:`~riesz.RieszNet`.
 
     Notes

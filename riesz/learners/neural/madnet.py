@@ -88,8 +88,8 @@ class MADNet(NetworkLearner):
         before, and it ends sooner. The paper's code does so.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
-    stack : int, optional
-        Networks trained side by side at the most; by default as many as the processor's cache likes. Affects speed only.
+    side_by_side : int, optional
+        Networks trained at the same time, at most; by default as many as fit into the processor's cache. Affects speed only.
 
     Notes
     -----

@@ -40,7 +40,7 @@ class RieszNet(Comparator):
         Whether the mu that is reported is mu + epsilon rr (Scharfstein, Rotnitzky and Robins), or mu as it is. Training is the
         same. With several parameters it is mu + sum epsilon_c rr_c.
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
-    validation, redraw, device, stack
+    validation, redraw, device, side_by_side
         As for :class:`~riesz.MADNet`, but ``keep`` is ``"best"`` or ``"last"``. ``Stage(..., plateau=p)`` halves the learning
         rate after more than p epochs without a better validation loss, as the authors' own code does (``RieszNet.original()``).
 

@@ -25,7 +25,7 @@ from riesz.learners.neural.engine.scaling import Scale
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of every member of a stack, ready for the network; or several batches, with one more axis in front.
+    """Rows of every member, ready for the network; or several batches, with one more axis in front.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ def make_units(base: Base, stations: Stations) -> Units:
 
 
 class Scales:
-    """The scales of a stack's members as tensors, from the units that the feed keeps their bases in."""
+    """The scales of several members as tensors, from the units that the feed keeps their bases in."""
 
     def __init__(self, members: Sequence[tuple[Scale, int]], feed: Feed) -> None:
         def tensor(make: Callable[[Scale, Units], Any], what: str = "the treatment") -> Tensor:

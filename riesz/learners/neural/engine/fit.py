@@ -25,7 +25,7 @@ from riesz.learners.companion.splines import MOST_ROWS
 from riesz.learners.linear.learner import probability, riesz_coefficients
 from riesz.learners.linear.ridge import make_basis
 from riesz.learners.neural.engine.batching import Batch, Feed, Scales
-from riesz.learners.neural.engine.network import Shape, Stack
+from riesz.learners.neural.engine.network import NetworkBatch, Shape
 from riesz.learners.neural.engine.representation import as_columns
 from riesz.learners.neural.engine.scaling import Scale
 from riesz.learners.neural.engine.training import Trained
@@ -151,8 +151,8 @@ class NetworkFit:
     def _walk(
         self, weights: Tensor, rows: npt.NDArray[np.intp], base: Base, feed: Feed, representation: bool
     ) -> Stationed:
-        stack, scales = (
-            Stack(self.shape, weights[None]),
+        networks, scales = (
+            NetworkBatch(self.shape, weights[None]),
             Scales([(self.scale, feed.origins[id(base)])], feed),
         )
         parts = []
@@ -160,19 +160,19 @@ class NetworkFit:
             index = torch.as_tensor(rows[None, start : start + _ROWS] + feed.offsets[id(base)], device=feed.device)
             batch = feed.batch(index, torch.ones(index.shape, dtype=torch.float32, device=feed.device), scales)
             with torch.no_grad():
-                parts.append(_represent(stack, batch, feed) if representation else _heads(stack, batch, feed))
+                parts.append(_represent(networks, batch, feed) if representation else _heads(networks, batch, feed))
         return Stationed(*(np.concatenate(pieces) for pieces in zip(*parts, strict=True)))
 
 
-def _heads(stack: Stack, batch: Batch, feed: Feed) -> tuple[Array, ...]:
-    out = Readout(stack.forward(batch.rows, feed.dual), batch, feed.dual)
+def _heads(networks: NetworkBatch, batch: Batch, feed: Feed) -> tuple[Array, ...]:
+    out = Readout(networks.forward(batch.rows, feed.dual), batch, feed.dual)
     heads, index = _array(out.heads[0]), _array(out.index[0])
     return index, _array(out.index_slopes[0]), heads, _array(out.head_slopes[0])
 
 
-def _represent(stack: Stack, batch: Batch, feed: Feed) -> tuple[Array, ...]:
+def _represent(networks: NetworkBatch, batch: Batch, feed: Feed) -> tuple[Array, ...]:
     size, stations = batch.shares.shape[1:3]
-    phi = stack.represent(batch.rows, feed.dual).reshape(-1, size, stations, stack.shape.width)
+    phi = networks.represent(batch.rows, feed.dual).reshape(-1, size, stations, networks.shape.width)
     values = _array(phi[0])
     empty = np.zeros((size, stations))
     return empty, empty, values, _array(phi[1]) if feed.dual else np.zeros_like(values)

@@ -48,15 +48,15 @@ def train_members(
     shape: Shape,
     objective: Objective,
     schedule: Schedule,
-    stack: int | None,
+    side_by_side: int | None,
     watch: Watch,
 ) -> list[Trained]:
-    """Train members of any layout; ``stack`` and ``watch`` are as for :func:`~riesz.learners.neural.engine.training.train`."""
+    """Train members of any layout; for the parameters see :func:`~riesz.learners.neural.engine.training.train`."""
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for number, member in enumerate(members):
         alike[member.layout(schedule.batch_size)].append(number)
     trained: dict[int, Trained] = {}
-    size = stack or _cached(shape, schedule.batch_size * feed.stations * (2 if feed.dual else 1))
+    size = side_by_side or _cached(shape, schedule.batch_size * feed.stations * (2 if feed.dual else 1))
     for numbers in alike.values():
         own = [members[number] for number in numbers]
         found = train(feed, own, shape, objective, schedule, size, watch)

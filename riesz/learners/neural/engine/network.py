@@ -1,6 +1,6 @@
-r"""Many small networks at once: a stack of multi-headed perceptrons with a leading ``members`` axis.
+r"""Many small networks at once: multi-headed perceptrons with a leading ``members`` axis.
 
-The parameters of a stack are one tensor of shape (members, P), of which weights and biases are views. Forward and
+The parameters of a :class:`NetworkBatch` are one tensor of shape (members, P), of which weights and biases are views. Forward and
 backward passes are written out with batched matrix products, because for networks this small the bookkeeping of automatic
 differentiation costs as much as the arithmetic. Derivatives of the outputs along a direction of the inputs (forward
 mode) travel in the same products: the tangents stand below the inputs as further rows.
@@ -26,7 +26,7 @@ elu_backward = torch.ops.aten.elu_backward.grad_input
 LOG2_E = float(np.log2(np.e))
 _DEEPEST = 1000
 LANES = 64  # more numbers than processors take at once
-STEADY = 12  # columns from which the rounding of a product never depends on the size of the stack
+STEADY = 12  # columns from which the rounding of a product never depends on the number of members
 THIN = 8  # columns of a product up to which its transpose is faster
 
 
@@ -97,7 +97,7 @@ def initial(shape: Shape, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float
 
 
 class _Layer:
-    """The weights of one layer of a stack, their gradients, and views of both that its products need.
+    """The weights of one layer of all members, their gradients, and views of both that its products need.
 
     A layer of the body is one product; a layer of the outcome heads is one for each head, on that head's own columns.
     """
@@ -117,7 +117,7 @@ class _Layer:
         return x.chunk(len(self.weights), dim=2) if len(self.weights) > 1 else (x,)
 
 
-class Stack:
+class NetworkBatch:
     """Parameters of several members, and how to pass rows forward and gradients back.
 
     What layers put out is kept in buffers that the next pass of the same size fills anew.
@@ -192,7 +192,7 @@ class Stack:
         return found
 
     def backward(self, components: Tensor, outcomes: Tensor, observed: Tensor, dual: bool) -> None:
-        """Fill ``gradient`` of the stack from a loss's gradient in what :meth:`forward_to_train` gave last."""
+        """Fill ``gradient`` from a loss's gradient in what :meth:`forward_to_train` gave last."""
         tape, g = self._tape, outcomes
         for place, layer in reversed(list(enumerate(self._outcomes))):
             g = self._back(layer, g, tape.pop()[0], dual=False)
@@ -289,7 +289,7 @@ class Stack:
 
 
 def _outer_sums(x: Tensor, g: Tensor, out: Tensor) -> None:
-    """Products x'g of each member with few columns of g, where ``bmm`` would round differently in stacks of other sizes."""
+    """Products x'g of each member with few columns of g, where ``bmm`` would round differently with another number of members."""
     for column in range(g.shape[2]):
         torch.sum(x * g[..., column : column + 1], dim=1, out=out[..., column])
 

@@ -1,7 +1,7 @@
-r"""Training a stack of networks: stages, minibatches, early stopping, all members at once.
+r"""Training a batch of networks: stages, minibatches, early stopping, all members at once.
 
 Members share every step but nothing else: each has its own rows, shuffles, optimiser state, stage and stopping. A member
-that stops leaves the stack, so it costs nothing more. Nothing global is touched (no seed, no thread count, no default
+that stops leaves the batch, so it costs nothing more. Nothing global is touched (no seed, no thread count, no default
 dtype).
 """
 
@@ -21,7 +21,7 @@ from riesz.crossfit.threads import go_on
 from riesz.errors import LearnerError
 from riesz.learners.base import Watch
 from riesz.learners.neural.engine.batching import Batch, Feed, Scales
-from riesz.learners.neural.engine.network import Shape, Stack, initial
+from riesz.learners.neural.engine.network import NetworkBatch, Shape, initial
 from riesz.learners.neural.engine.scaling import Scale
 from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Schedule
 from riesz.learners.neural.objectives.base import Objective, Seen, pull_back, see
@@ -51,7 +51,7 @@ class Member:
     seeds: tuple[int, int]
 
     def layout(self, batch_size: int) -> tuple[int, int, int]:
-        """Batches an epoch, rows a batch, validation rows when filled up: members that share these can share a stack."""
+        """Batches an epoch, rows a batch, validation rows when filled up: members that share these can be trained together."""
         most_train, most_valid = (max(len(part[kind]) for part in self.parts) for kind in (0, 1))
         batches = -(-most_train // batch_size)
         return batches, -(-most_train // batches), -(-min(most_valid, MOST_VALIDATION_ROWS) // 32) * 32
@@ -112,7 +112,7 @@ def train(
     shape: Shape,
     objective: Objective,
     schedule: Schedule,
-    stack: int,
+    side_by_side: int,
     watch: Watch,
 ) -> list[Trained]:
     """Train members that share a layout.
@@ -125,13 +125,13 @@ def train(
     shape : Shape
     objective : Objective
     schedule : Schedule
-    stack : int
-        Members side by side at the most; whoever stops makes room for the next.
+    side_by_side : int
+        Members trained at the same time, at most; one that stops makes room for the next.
     watch : Watch
         Told of every epoch, and whenever a member stops.
     """
     finished: dict[int, Trained] = {}
-    run = _Run(feed, members, shape, objective, schedule, stack)
+    run = _Run(feed, members, shape, objective, schedule, side_by_side)
     while run.active:
         run.epoch()
         facts = run.facts()
@@ -148,7 +148,7 @@ def train(
 
 
 class _Run:
-    """The state of a stack in training."""
+    """The state of a batch of networks in training."""
 
     def __init__(
         self,
@@ -157,12 +157,12 @@ class _Run:
         shape: Shape,
         objective: Objective,
         schedule: Schedule,
-        stack: int,
+        side_by_side: int,
     ) -> None:
         self.feed, self.members, self.shape, self.objective, self.schedule = feed, members, shape, objective, schedule
         self.batches, self.size, self.valid_size = members[0].layout(schedule.batch_size)
         self.waiting = iter([_Progress(number, np.random.default_rng(m.seeds[1])) for number, m in enumerate(members)])
-        self.most = stack
+        self.most = side_by_side
         self.active: list[_Progress] = []
         nothing = torch.zeros(0, shape.size, dtype=torch.float32, device=feed.device)
         self._arrange(nothing, nothing, nothing, nothing.new_zeros(0, feed.components))
@@ -178,9 +178,9 @@ class _Run:
             multipliers = torch.cat([multipliers, empty[:, : multipliers.shape[1]]])
             self.active += fresh
         self.ghost = len(self.active) == 1
-        if self.ghost:  # a stack of one rounds differently, so it gets a copy beside it
+        if self.ghost:  # a member alone rounds differently, so it gets a copy beside it
             flat, first, second, multipliers = (torch.cat([part] * 2) for part in (flat, first, second, multipliers))
-        self.stack = Stack(self.shape, flat)
+        self.networks = NetworkBatch(self.shape, flat)
         self.first, self.second, self.multipliers = first, second, multipliers
         if not self.active:
             return
@@ -198,7 +198,7 @@ class _Run:
         for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
             own = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
             for cut, apart in cuts:
-                state = (self.stack.flat, self.stack.gradient, self.first, self.second)
+                state = (self.networks.flat, self.networks.gradient, self.first, self.second)
                 steps = self._tensor([self.active[at].steps for at in own])
                 tensors = [[part[at, cut] for at in own] for part in state]
                 rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
@@ -236,8 +236,8 @@ class _Run:
             go_on()
             seen = self._see(batch)
             terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
-            self.stack.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
-            self.stack.gradient[:, : self.shape.extras] = slopes.extras
+            self.networks.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
+            self.networks.gradient[:, : self.shape.extras] = slopes.extras
             self._step()
             self.multipliers = self.objective.ascend(terms, self.multipliers)
             total += terms.loss.detach()
@@ -254,8 +254,8 @@ class _Run:
         return torch.tensor(numbers, dtype=torch.float32, device=self.feed.device)
 
     def _see(self, batch: Batch) -> Seen:
-        components, outcomes = self.stack.forward_to_train(batch.rows, batch.observed_rows, self.feed.dual)
-        return see(components, outcomes, batch, self.stack.extras)
+        components, outcomes = self.networks.forward_to_train(batch.rows, batch.observed_rows, self.feed.dual)
+        return see(components, outcomes, batch, self.networks.extras)
 
     def _batches(self) -> Iterator[Batch]:
         """The batches of an epoch, many gathered at once."""
@@ -320,7 +320,7 @@ class _Run:
             if value < progress.best.get(name, np.inf) - least_gain:
                 progress.best[name], progress.since_best = value, 0
                 if self.schedule.keep != "last":
-                    progress.kept[name] = self.stack.flat[self.active.index(progress)].clone()
+                    progress.kept[name] = self.networks.flat[self.active.index(progress)].clone()
                     progress.kept_at = progress.epoch - 1
 
     def facts(self) -> dict[str, object]:
@@ -341,7 +341,7 @@ class _Run:
                     progress.halvings, progress.since_halved, moved = progress.halvings + 1, 0, True
                 continue
             if "all" in progress.kept:
-                self.stack.flat[at] = progress.kept["all"]
+                self.networks.flat[at] = progress.kept["all"]
             if progress.stage + 1 < len(self.schedule.stages):
                 progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
                 progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
@@ -352,11 +352,11 @@ class _Run:
                 stay.append(at)
                 moved = True
             else:
-                gone.append((progress, self.stack.flat[at].clone()))
+                gone.append((progress, self.networks.flat[at].clone()))
         if gone:
             self.active = [self.active[at] for at in stay]
             pick = torch.as_tensor(stay, dtype=torch.long, device=self.feed.device)
-            self._arrange(self.stack.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
+            self._arrange(self.networks.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
         elif moved:
             if any(len(self.members[progress.number].parts) > 1 for progress in self.active):
                 self._look()

@@ -1,6 +1,6 @@
 """The contract of an objective, and what it sees of a network.
 
-:func:`see` turns what a stack puts out in training into what an objective talks about. :class:`Readout` reads the functions that
+:func:`see` turns what networks put out in training into what an objective talks about. :class:`Readout` reads the functions that
 were learned: the moment-constrained (or representer) heads and mu, at each station, with their slopes.
 """
 
@@ -40,12 +40,12 @@ class Seen(NamedTuple):
 
 
 class Readout:
-    """What a stack's outputs on a batch say of the functions that are learned.
+    """What networks' outputs on a batch say of the functions that are learned.
 
     Parameters
     ----------
     outputs : Tensor, shape (M, B S or 2 B S, K + H)
-        As a stack's forward pass gives them.
+        As :meth:`NetworkBatch.forward` gives them.
     batch : Batch
     dual : bool
         Whether tangents stand below the values.
@@ -86,7 +86,7 @@ def see(components: Tensor, outcomes: Tensor, batch: Batch, extras: Tensor = _NO
     Parameters
     ----------
     components : Tensor, shape (M, B S or 2 B S, K)
-        As a stack's forward pass to train gives them.
+        As :meth:`NetworkBatch.forward_to_train` gives them.
     outcomes : Tensor, shape (M, B, H)
     batch : Batch
     extras : Tensor, shape (M, E)

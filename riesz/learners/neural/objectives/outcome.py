@@ -41,7 +41,10 @@ def probabilities(logit: Tensor) -> Tensor:
 
 
 def evenly(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """A function of each number, rounded alike wherever it stands in a stack: the last few of an array are rounded differently."""
+    """Apply a function to each number so that the rounding does not depend on the number of members.
+
+    Vectorised code may round the last few numbers of an array differently, so the array is padded.
+    """
     size = values.numel()
     return function(pad(values.flatten(), (0, -size % LANES)))[:size].view_as(values)
 
