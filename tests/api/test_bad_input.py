@@ -93,20 +93,20 @@ class TestFormula:
             ("y ~ treat + x1", "marks no treatment"),
             ("y ~ treat(a) + treat(d)", ["marks 2 treatments: `a`, `d`", "let the others enter as covariates"]),
             ("y ~ treat(a, d)", ["treat(a, d) cannot be read", "treat(column, reference=level)"]),
-            ("y ~ treat() + x1", "wanted treat(column)"),
-            ("y ~ treat(a, base=0)", "wanted treat(column) or treat(column, reference=level)"),
-            ("treat(a) ~ x1", ["treat() on the left of ~", "The outcome stands there"]),
+            ("y ~ treat() + x1", "expected treat(column)"),
+            ("y ~ treat(a, base=0)", "expected treat(column) or treat(column, reference=level)"),
+            ("treat(a) ~ x1", ["treat() on the left of ~", "where the outcome is expected"]),
             ("y ~ treat(villages) + x1", ["Treatment `villages` is not a column", "Did you mean `village`?"]),
             ("y ~ treat('a') + x1", "names no column of the data"),
             ("y ~ treat(a) + vilage", ["`vilage`", "is not a column", "Did you mean `village`?"]),
             ("y ~ treat(a) + log(vilage)", ["`vilage`", "neither a column of the data nor a variable", "`village`?"]),
             ("yy ~ treat(a) + x1", ["`yy`", "Did you mean `y`?"]),
-            ("1 ~ treat(a)", ["names no column", "Wanted the outcome"]),
+            ("1 ~ treat(a)", ["names no column", "expected the outcome"]),
             ("y ~ treat(a) + sclae(x1)", ["sclae() in", "is not a known function", "Did you mean `scale`?"]),
             ("y ~ treat(g, reference=u) + x1", ["reference=u is not a plain value", "reference='u'"]),
             ("y ~ treat(g, reference='u') + treat(g, reference='v'):x1", ["several references: `u`, `v`", "Give one"]),
-            ("y ~ treat(a) - a + x1", ["treatment `a` is taken out", "Leave it in"]),
-            ("y ~ treat(d + x1) + x1", ["`x1` is inside treat(d + x1)", "Leave it out of the covariates"]),
+            ("y ~ treat(a) - a + x1", ["removes the treatment `a`", "Keep it"]),
+            ("y ~ treat(d + x1) + x1", ["`x1` is inside treat(d + x1)", "Remove it from the covariates"]),
             ("y ~ treat(a) + x1 | x2", ["several parts", "without `|`"]),
         ],
     )
@@ -126,7 +126,7 @@ class TestFormula:
         ],
     )
     def test_outcome_on_the_right(self, formula: str) -> None:
-        words = ["the outcome `y` is also on the right-hand side", "Leave it out there"]
+        words = ["the outcome `y` is also on the right-hand side", "Remove it there"]
         refused(riesz.FormulaError, words, riesz.ate, formula, FRAME)
 
     @pytest.mark.parametrize("left", ["y", "scale(y)", "`y`", "{y * 2}", "I(y * 2)", "np.exp(y)"])
@@ -154,12 +154,15 @@ class TestFormula:
             ("y ~ treat(a +) + x1", "in 'treat(a +)'"),
             ("y ~ treat(a) = x1", "Unknown operator '='"),
             ("y ~ treat(a) + 3", "cannot be read"),
-            ("y treat(a) + x1", ["has 0 ~ signs", "wanted outcome ~ treatment and covariates"]),
+            (
+                "y treat(a) + x1",
+                ["has 0 ~ signs", "expected one, between the outcome and the treatment and covariates"],
+            ),
             ("y ~ treat(a) ~ x1", "has 2 ~ signs"),
             ("", "has 0 ~ signs"),
-            ("~ treat(a)", "nothing stands on the left of ~"),
-            ("y ~", "nothing stands on the right of ~"),
-            (None, ["The formula is a NoneType", "wanted text"]),
+            ("~ treat(a)", "has nothing on the left of ~"),
+            ("y ~", "has nothing on the right of ~"),
+            (None, ["The formula must be a string", "got NoneType"]),
         ],
     )
     def test_syntax(self, formula: Any, words: str | list[str]) -> None:
@@ -168,13 +171,13 @@ class TestFormula:
     @pytest.mark.parametrize(
         ("formula", "words"),
         [
-            ("y ~ treat(a) + log(g)", ["columns cannot be made", "`log(g)`", "Change that part"]),
-            ("y ~ treat(a) + bs(x1, df=-1)", ["columns cannot be made", "`df` must be greater than"]),
-            ("y ~ treat(a) + x1.nothing()", ["columns cannot be made", "no attribute 'nothing'"]),
-            ("y ~ treat(a) + np.nothing(x1)", ["columns cannot be made", "no attribute 'nothing'"]),
+            ("y ~ treat(a) + log(g)", ["columns cannot be computed", "`log(g)`", "Change that part"]),
+            ("y ~ treat(a) + bs(x1, df=-1)", ["columns cannot be computed", "`df` must be greater than"]),
+            ("y ~ treat(a) + x1.nothing()", ["columns cannot be computed", "no attribute 'nothing'"]),
+            ("y ~ treat(a) + np.nothing(x1)", ["columns cannot be computed", "no attribute 'nothing'"]),
         ],
     )
-    def test_columns_that_cannot_be_made(self, formula: str, words: list[str]) -> None:
+    def test_columns_that_cannot_be_computed(self, formula: str, words: list[str]) -> None:
         refused(riesz.FormulaError, words, riesz.ate, formula, FRAME)
 
     @pytest.mark.parametrize("right", ["log(x1)", "np.log(x1)", "I(1 / a)", "np.sqrt(x1)"])
@@ -187,7 +190,7 @@ class TestFormula:
         refused(riesz.DataError, ["The treatment 'log(d)' is not finite"], riesz.ade, "y ~ treat(log(d))", FRAME)
         refused(
             riesz.DataError,
-            ["outcome 'poly(y, 2)'", "2 columns; wanted one"],
+            ["outcome 'poly(y, 2)'", "2 columns; expected one"],
             riesz.ate,
             "poly(y, 2) ~ treat(a)",
             FRAME,
@@ -197,13 +200,13 @@ class TestFormula:
         "value", [LONG, LONG.tolist(), pd.Series(LONG), LONG[:, None]], ids=["1d", "list", "Series", "2d"]
     )
     def test_array_from_the_scope_in_place_of_a_column(self, value: Any) -> None:
-        words = ["`other`", "is not a column of the data, but an array where the call was made", "Add it to the data"]
+        words = ["`other`", "is not a column of the data, but an array in the caller's scope", "Add it to the data"]
         refused(riesz.FormulaError, words, riesz.ate, "y ~ treat(a) + I(x1 + other)", FRAME, context={"other": value})
 
-    def test_the_calling_scope_is_looked_at(self) -> None:
+    def test_array_in_the_scope_of_the_caller(self) -> None:
         refused(
             riesz.FormulaError,
-            ["`LONG`", "an array where the call was made"],
+            ["`LONG`", "an array in the caller's scope"],
             riesz.ate,
             "y ~ treat(a) + scale(LONG)",
             FRAME,
@@ -221,7 +224,7 @@ class TestFormula:
         refused(riesz.FormulaError, ["context is a int", "wanted a mapping"], riesz.ate, ATE, FRAME, context=3)
 
     def test_dot_that_stands_for_nothing(self) -> None:
-        words = ["`.` stands for no column", "are left out of it"]
+        words = ["`.` stands for no column", "leaves out the outcome, treatment, weights and clusters"]
         refused(riesz.FormulaError, words, riesz.ate, "y ~ treat(a) + .", FRAME[["y", "a", "w"]], weights="w")
 
 
@@ -713,16 +716,19 @@ class TestEstimand:
             (lambda mu, data: mu(data) * np.ones(3), ["array of shape (3,)", "each of the 120 rows"]),
             (lambda mu, data: mu(data) / 0, ["missing or infinite value", "wanted finite weights"]),
             (lambda mu, data: mu(data) * np.nan, "missing or infinite value"),
-            (lambda mu, data: mu(data.head(10)), ["has 10 rows", "wanted the 120 rows", "data.assign(...)"]),
-            (lambda mu, data: mu(data[data["x1"] > 0]), "wanted the 120 rows"),
-            (lambda mu, data: mu(data.sort_values("x1")), ["in another order", "data.assign(...)"]),
+            (lambda mu, data: mu(data.head(10)), ["has 10 rows", "expected the 120 rows", "data.assign(...)"]),
+            (lambda mu, data: mu(data[data["x1"] > 0]), "expected the 120 rows"),
+            (lambda mu, data: mu(data.sort_values("x1")), ["another index than the data", "data.assign(...)"]),
             (lambda mu, data: mu(data.drop(columns="x1")), ["lacks the column `x1`", "which the formula needs"]),
             (lambda mu, data: mu(data.assign(g="z")), ["sets `g` to `z`", "never seen", "levels are `u`, `v`, `w`"]),
             (lambda mu, data: mu(data.assign(g=None)), "sets `g` to "),
-            (lambda mu, data: mu(data.assign(a=np.nan)), ["sets `a` to a missing or infinite value", "wanted numbers"]),
+            (
+                lambda mu, data: mu(data.assign(a=np.nan)),
+                ["sets `a` to a missing or infinite value", "expected finite numbers"],
+            ),
             (lambda mu, data: mu(data.assign(a="yes")), "sets `a` to values that are not numbers"),
             (lambda mu, data: mu.derivative(data, wrt="dd"), "the frame has no column `dd`"),
-            (lambda mu, data: mu.derivative(data, wrt="g"), ["`g` holds labels", "a derivative wants a number"]),
+            (lambda mu, data: mu.derivative(data, wrt="g"), ["`g` holds labels", "a derivative needs numbers"]),
             (lambda mu, data: mu(data) - mu(data), ["h_n(beta) = 0", "cannot be told from zero"]),
         ],
     )
@@ -817,10 +823,10 @@ class TestOddNames:
 
     @pytest.mark.parametrize("name", ["1", ".", "Intercept"])
     @pytest.mark.parametrize("formula", ["y ~ treat(a) + .", "y ~ treat(a) + `{name}`", "y ~ treat(`{name}`) + x2"])
-    def test_taken_names(self, name: str, formula: str) -> None:
+    def test_reserved_names(self, name: str, formula: str) -> None:
         """formulaic reads a column called 1 as the intercept, even in back-ticks, and so would drop it silently."""
         data = FRAME[["y", "a", "x1", "x2"]].rename(columns={"x1": name})
-        words = [f"A column is called `{name}`", "means something else in a formula", "Rename it or drop it"]
+        words = [f"A column is called `{name}`", "has another meaning in a formula", "Rename or drop the column"]
         refused(riesz.FormulaError, words, riesz.ate, formula.format(name=name), data)
         reached(riesz.ate, "y ~ treat(a) + x2", data)
 

@@ -159,7 +159,7 @@ def test_a_formula_of_a_file_runs_nothing(file: Path, frame: pd.DataFrame, formu
     begun = time.monotonic()
     with pytest.raises(
         riesz.RieszError,
-        match=r"harmless|cannot be read|was altered|not known|~ sign|terms|not a column of the data|columns cannot be made|"
+        match=r"harmless|cannot be read|was altered|not known|~ sign|terms|not a column of the data|columns cannot be computed|"
         r"does not list",
     ) as caught:
         with_formula(file, formula).predict(frame)
