@@ -13,7 +13,8 @@ from riesz.api.prepare import Settings, prepare
 from riesz.crossfit.crossfit import cross_fit
 from riesz.crossfit.trimming import read_trim, trim
 from riesz.errors import EstimandError, FormulaError, LearnerError
-from riesz.estimands import Estimand, Named
+from riesz.estimands import Estimand
+from riesz.estimands.named import Named
 from riesz.learners import Learner
 from riesz.results.fit import Results
 from riesz.settings import chosen
@@ -27,7 +28,7 @@ class Options(TypedDict, total=False):
     """Keywords that every verb takes; see :func:`estimate`."""
 
     learner: str | Learner | None
-    estimator: Literal["direct", "ipw", "dr", "tmle"] | None
+    estimator: str | None
     folds: Any
     repeats: int | None
     family: Literal["gaussian", "binomial"]
@@ -51,7 +52,7 @@ def estimate(
     estimand: Question,
     *,
     learner: str | Learner | None = None,
-    estimator: Literal["direct", "ipw", "dr", "tmle"] | None = None,
+    estimator: str | None = None,
     folds: Any = 5,
     repeats: int | None = None,
     family: Literal["gaussian", "binomial"] = "gaussian",

@@ -1,161 +1,115 @@
 """The verbs: one call from a formula to a debiased estimate with an honest standard error.
 
-Each is a thin front on :func:`~riesz.api.estimate.estimate`, which does the work.
+Every estimand in :data:`~riesz.estimands.ESTIMANDS` has a verb, which is made here: its arguments are the settings of the estimand
+and the keywords of :func:`~riesz.api.estimate.estimate`, and its documentation is that of the estimand's class.
 """
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from riesz.api.estimate import Options, estimate
-from riesz.estimands import ADE, APE, ATC, ATE, ATT, IPE, Estimand, Mean, Shift
+from riesz.estimands import ESTIMANDS, Estimand
 from riesz.results.fit import Results
-from riesz.syntax.calls import refuse_unknown
+from riesz.syntax.calls import check_call
+
+_SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", flags=re.MULTILINE)
+
+_FORMULA = """formula : str
+    Outcome, treatment and covariates: ``"y ~ treat(a) * x"``; ``treat(arm, reference="placebo")`` sets the reference arm, by
+    default the smallest number or the first label in alphabetical order. See :func:`estimate`.
+data : DataFrame
+    pandas, polars or pyarrow."""
+
+_OPTIONS = """**options
+    ``learner, estimator, folds, repeats, family, bounds, target, weights, freq_weights, cluster, trim, na_action, seed,
+    n_jobs, progress, context``: see :func:`estimate`."""
 
 
-def _ask(estimand: Estimand, formula: str, data: Any, options: Options) -> Results:
-    refuse_unknown(f"riesz.{estimand.verb}()", options, Options.__annotations__)
-    return estimate(formula, data, estimand, **options)
+class Verb(Protocol):
+    """A function from a formula, data and the settings of an estimand to results."""
+
+    def __call__(self, formula: str, data: Any, *arguments: Any, **options: Any) -> Results:
+        """Estimate."""
 
 
-def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
-    """Average treatment effect; with several arms, one contrast for each against the reference.
-
-    Parameters
-    ----------
-    formula : str
-        ``"y ~ treat(a) * x"``; ``treat(arm, reference="placebo")`` picks the reference arm, which is otherwise the smallest
-        number or the first label in alphabetical order.
-    data : DataFrame
-        pandas, polars or pyarrow.
-    **options
-        ``learner, estimator, folds, repeats, family, bounds, target, weights, freq_weights, cluster, trim, na_action, seed,
-        n_jobs, progress, context``: see :func:`estimate`.
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.ate("y ~ treat(a) + .", data=data).params.index.tolist()
-    ['ATE']
-    """
-    return _ask(ATE(), formula, data, options)
-
-
-def att(formula: str, data: Any, **options: Unpack[Options]) -> Results:
-    """Average treatment effect on the treated. See :func:`ate` for the arguments.
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.att("y ~ treat(a) * .", data=data, learner="linear").nobs
-    500
-    """
-    return _ask(ATT(), formula, data, options)
-
-
-def atc(formula: str, data: Any, **options: Unpack[Options]) -> Results:
-    """Average treatment effect on the controls. See :func:`ate` for the arguments.
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.atc("y ~ treat(a) * .", data=data, learner="linear").nobs
-    500
-    """
-    return _ask(ATC(), formula, data, options)
-
-
-def ape(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Results:
-    """Average policy effect: the mean outcome when a known policy assigns a binary treatment.
+def make_verb(estimand: type[Estimand]) -> Verb:
+    """The verb of an estimand.
 
     Parameters
     ----------
-    formula, data, **options
-        See :func:`ate`.
-    policy : str, callable or array_like
-        Probability of treatment for each row, in [0, 1]: ``"age > 40"``, a function of the frame, or an array.
+    estimand : type
+        A subclass of :class:`~riesz.estimands.Estimand`, a dataclass with a docstring in numpydoc form.
 
     Examples
     --------
     >>> import riesz
+    >>> from riesz.api.verbs import make_verb
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.ape("y ~ treat(a) * .", data=data, policy="x1 > 0", learner="linear").params.index.tolist()
-    ['APE']
+    >>> policy_effect = make_verb(riesz.APE)
+    >>> policy_effect("y ~ treat(a) * .", data, policy="x1 > 0", learner="linear").params.round(1).to_dict()
+    {'APE': 1.3}
     """
-    return _ask(APE(policy), formula, data, options)
+    settings = [name for name, one in inspect.signature(estimand).parameters.items() if one.kind is not one.VAR_KEYWORD]
+
+    def verb(*arguments: Any, **keywords: Any) -> Results:
+        check_call(f"riesz.{estimand.verb}()", verb, arguments, keywords)
+        given = dict(zip(["formula", "data", *settings], arguments, strict=False)) | keywords
+        question = estimand(**{name: given.pop(name) for name in settings if name in given})
+        return estimate(given.pop("formula"), given.pop("data"), question, **given)
+
+    verb.__name__ = verb.__qualname__ = estimand.verb
+    verb.__doc__ = _document(estimand)
+    verb.__signature__ = _signature(estimand)  # type: ignore[attr-defined]
+    return verb
 
 
-def ade(formula: str, data: Any, **options: Unpack[Options]) -> Results:
-    """Average derivative effect of a continuous treatment. See :func:`ate` for the arguments.
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.ade("y ~ treat(a) * .", data=data, learner="linear").params.index.tolist()
-    ['ADE']
-    """
-    return _ask(ADE(), formula, data, options)
+def _signature(estimand: type[Estimand]) -> inspect.Signature:
+    """Formula and data, the settings of the estimand, and the keywords of ``estimate``."""
+    general = list(inspect.signature(estimate).parameters.values())
+    keywords = [one for one in general if one.kind is one.KEYWORD_ONLY]
+    settings = list(inspect.signature(estimand).parameters.values())
+    return inspect.Signature([*general[:2], *settings, *keywords], return_annotation="Results")
 
 
-def ipe(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Results:
-    """Incremental policy effect: the average derivative weighted by a policy in [-1, 1].
-
-    Parameters
-    ----------
-    formula, data, **options
-        See :func:`ate`.
-    policy : str, callable or array_like
-        Direction and size of each row's nudge.
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.ipe("y ~ treat(a) * .", data=data, policy="x1 > 0", learner="linear").params.index.tolist()
-    ['IPE']
-    """
-    return _ask(IPE(policy), formula, data, options)
+def _document(estimand: type[Estimand]) -> str:
+    """The docstring of the class, with the arguments of the verb."""
+    head, *parts = _SECTION.split(inspect.getdoc(estimand) or "")
+    sections = {name: text.strip("\n") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    parameters = [_FORMULA, sections.pop("Parameters", ""), _OPTIONS]
+    sections = {"Parameters": "\n".join(filter(None, parameters)), "Returns": "Results", **sections}
+    body = "\n\n".join(f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items())
+    return f"{head.strip()}\n\n{body}\n"
 
 
-def shift(formula: str, data: Any, delta: Any, **options: Unpack[Options]) -> Results:
-    """Effect of moving everyone's continuous treatment by delta.
+if TYPE_CHECKING:  # what type checkers and editors know of the verbs that riesz ships with
 
-    Parameters
-    ----------
-    formula, data, **options
-        See :func:`ate`.
-    delta : float, list of float, str, callable or array_like
-        How far; a list gives several parameters.
+    def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
+        """Average treatment effect."""
 
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.shift("y ~ treat(a) * .", data=data, delta=[0.1, 0.2], learner="linear").params.index.tolist()
-    ['shift_0.1', 'shift_0.2']
-    """
-    return _ask(Shift(delta), formula, data, options)
+    def att(formula: str, data: Any, **options: Unpack[Options]) -> Results:
+        """Average treatment effect on the treated."""
+
+    def atc(formula: str, data: Any, **options: Unpack[Options]) -> Results:
+        """Average treatment effect on the controls."""
+
+    def ape(formula: str, data: Any, policy: Any, **options: Unpack[Options]) -> Results:
+        """Mean outcome when a known policy assigns the arm."""
+
+    def ade(formula: str, data: Any, **options: Unpack[Options]) -> Results:
+        """Average derivative effect of a continuous treatment."""
+
+    def ipe(formula: str, data: Any, policy: Any, anchor: str = ..., **options: Unpack[Options]) -> Results:
+        """Average derivative weighted by a policy in [-1, 1]."""
+
+    def shift(formula: str, data: Any, delta: Any, **options: Unpack[Options]) -> Results:
+        """Effect of moving everyone's continuous treatment by delta."""
+
+    def mean(formula: str, data: Any, at: Any, **options: Unpack[Options]) -> Results:
+        """Mean outcome at a level of the treatment, or under a policy that moves it."""
 
 
-def mean(formula: str, data: Any, at: Any, **options: Unpack[Options]) -> Results:
-    """Mean outcome with the treatment set to a level, or moved by a modified treatment policy.
-
-    Parameters
-    ----------
-    formula, data, **options
-        See :func:`ate`.
-    at : object
-        A level, several levels, or an expression such as ``"where(a > 80, a - 15, a)"``.
-
-    Examples
-    --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.mean("y ~ treat(a) * .", data=data, at=[0, 1], learner="linear").params.index.tolist()
-    ['mean_0', 'mean_1']
-    """
-    return _ask(Mean(at), formula, data, options)
+else:
+    globals().update({name: make_verb(estimand) for name, estimand in ESTIMANDS.items()})

@@ -20,7 +20,8 @@ from riesz.datasets.assignment import Arms
 from riesz.datasets.covariates import Uniform
 from riesz.datasets.outcomes import Normal
 from riesz.datasets.simulation import Simulation
-from riesz.estimands import ATC, ATE, ATT, Mean
+from riesz.estimands.arms import ATC, ATE, ATT
+from riesz.estimands.shifts import Mean
 
 LEVELS = ("placebo", "high", "low")  # the reference first, then sorted, as in a fit
 

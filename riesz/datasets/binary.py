@@ -22,7 +22,9 @@ from riesz.datasets.assignment import Arms
 from riesz.datasets.covariates import Choice, Covariate, Uniform
 from riesz.datasets.outcomes import Normal
 from riesz.datasets.simulation import Simulation
-from riesz.estimands import APE, ATC, ATE, ATT, Estimand, Mean
+from riesz.estimands import Estimand
+from riesz.estimands.arms import APE, ATC, ATE, ATT
+from riesz.estimands.shifts import Mean
 
 COVARIATES: tuple[Covariate, ...] = (
     Uniform("x1", nodes=4),

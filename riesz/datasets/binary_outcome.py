@@ -21,7 +21,8 @@ from riesz.datasets.binary import two_arms
 from riesz.datasets.covariates import Uniform
 from riesz.datasets.outcomes import Bernoulli
 from riesz.datasets.simulation import Simulation
-from riesz.estimands import APE, ATE, ATT, Mean
+from riesz.estimands.arms import APE, ATE, ATT
+from riesz.estimands.shifts import Mean
 
 
 def _mu(frame: pd.DataFrame) -> Any:

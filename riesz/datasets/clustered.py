@@ -25,7 +25,7 @@ from riesz.datasets.covariates import Uniform
 from riesz.datasets.outcomes import Normal
 from riesz.datasets.simulation import Simulation
 from riesz.datasets.villages import Villages
-from riesz.estimands import ATE, ATT
+from riesz.estimands.arms import ATE, ATT
 
 
 def _mu(frame: pd.DataFrame) -> Any:

@@ -19,7 +19,8 @@ from riesz.datasets.assignment import Gaussian
 from riesz.datasets.covariates import Uniform
 from riesz.datasets.outcomes import Normal
 from riesz.datasets.simulation import Simulation
-from riesz.estimands import ADE, IPE, Mean, Shift
+from riesz.estimands.derivatives import ADE, IPE
+from riesz.estimands.shifts import Mean, Shift
 
 
 def _mu(frame: pd.DataFrame) -> Any:

@@ -26,7 +26,8 @@ from riesz.datasets.assignment import Gaussian
 from riesz.datasets.covariates import Choice, TruncatedNormal, Uniform
 from riesz.datasets.outcomes import Normal
 from riesz.datasets.simulation import Simulation
-from riesz.estimands import ADE, IPE, Shift
+from riesz.estimands.derivatives import ADE, IPE
+from riesz.estimands.shifts import Shift
 
 DEMAND = {"midwest": 0.15, "northeast": -0.2, "south": 0.2, "west": 0.0}
 PRICE = {"midwest": -0.02, "northeast": 0.06, "south": -0.06, "west": 0.1}

@@ -158,7 +158,7 @@ class Simulation:
         Examples
         --------
         >>> from riesz import datasets
-        >>> from riesz.estimands import Mean
+        >>> from riesz.estimands.shifts import Mean
         >>> datasets.get("binary").truth(Mean([0, 1])).round(3)
         array([0.533, 1.533])
         """

@@ -30,7 +30,9 @@ from riesz.arrays import Array
 from riesz.datasets.mixed import Mixed, draw_mixed
 from riesz.datasets.terms import Index, Scores, Style, draw_terms, draw_weights, make_index
 from riesz.errors import DataError, nearest
-from riesz.estimands import ADE, ATE, Estimand
+from riesz.estimands import Estimand
+from riesz.estimands.arms import ATE
+from riesz.estimands.derivatives import ADE
 
 Kind = Literal["binary", "arms", "continuous"]
 KINDS: tuple[Kind, ...] = ("binary", "arms", "continuous")

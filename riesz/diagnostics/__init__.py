@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pandas as pd
 
 from riesz.design.design import Design
-from riesz.diagnostics.weights import representer_health
 from riesz.predictions import Predictions
+from riesz.registry import Registry
 
-#: A function of predictions and design, on the full sample; its frame has one row a component.
+#: A function of predictions and design, on the full sample; its frame has one row per component.
 Diagnostic = Callable[[Predictions, Design], pd.DataFrame]
 
-#: Name to diagnostic; ``fit.diagnostics()`` puts their columns side by side, those of yours too.
-DIAGNOSTICS: dict[str, Diagnostic] = {"representer_health": representer_health}
+#: Name to diagnostic; ``fit.diagnostics()`` shows their columns side by side.
+DIAGNOSTICS: Registry[Diagnostic] = Registry({"representer_health": "riesz.diagnostics.weights:representer_health"})
 
-__all__ = ["DIAGNOSTICS", "Diagnostic", "representer_health"]
+__all__ = ["DIAGNOSTICS", "Diagnostic"]

@@ -1,37 +1,20 @@
 """Estimands: what is asked of mu, each written once as the formula of its moment."""
 
-from riesz.estimands.arms import APE, ATC, ATE, ATT
 from riesz.estimands.base import Component, Estimand, Sample
-from riesz.estimands.custom import CustomMoment
-from riesz.estimands.derivatives import ADE, IPE
-from riesz.estimands.named import Named
-from riesz.estimands.shifts import Mean, Shift
+from riesz.registry import Registry
 
-#: Verb to estimand; tests and the formula verbs loop over it.
-ESTIMANDS: dict[str, type[Estimand]] = {
-    "ate": ATE,
-    "att": ATT,
-    "atc": ATC,
-    "ape": APE,
-    "ade": ADE,
-    "ipe": IPE,
-    "shift": Shift,
-    "mean": Mean,
-}
+#: Verb to estimand. ``riesz.<verb>()``, ``riesz.<Class>``, the tests and the reference pages follow from these lines.
+ESTIMANDS: Registry[type[Estimand]] = Registry(
+    {
+        "ate": "riesz.estimands.arms:ATE",
+        "att": "riesz.estimands.arms:ATT",
+        "atc": "riesz.estimands.arms:ATC",
+        "ape": "riesz.estimands.arms:APE",
+        "ade": "riesz.estimands.derivatives:ADE",
+        "ipe": "riesz.estimands.derivatives:IPE",
+        "shift": "riesz.estimands.shifts:Shift",
+        "mean": "riesz.estimands.shifts:Mean",
+    }
+)
 
-__all__ = [
-    "ADE",
-    "APE",
-    "ATC",
-    "ATE",
-    "ATT",
-    "ESTIMANDS",
-    "IPE",
-    "Component",
-    "CustomMoment",
-    "Estimand",
-    "Mean",
-    "Named",
-    "Sample",
-    "Shift",
-]
+__all__ = ["ESTIMANDS", "Component", "Estimand", "Sample"]

@@ -28,8 +28,10 @@ class ATE(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.ATE(), learner="linear").params.index.tolist()
-    ['ATE']
+    >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
+    >>> fit.tidy()[["term", "estimate", "std_error"]].round(2)
+      term  estimate  std_error
+    0  ATE      1.46       0.18
     """
 
     verb: ClassVar[str] = "ate"
@@ -54,9 +56,11 @@ class ATT(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
-    >>> fit.params.index.tolist()
-    ['ATE', 'ATT']
+    >>> riesz.att("y ~ treat(a) * .", data, learner="linear").params.round(2).to_dict()
+    {'ATT': 1.67}
+    >>> both = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
+    >>> both.params.round(2).to_dict()
+    {'ATE': 1.46, 'ATT': 1.67}
     """
 
     verb: ClassVar[str] = "att"
@@ -81,8 +85,8 @@ class ATC(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.ATC(), learner="linear").params.index.tolist()
-    ['ATC']
+    >>> riesz.atc("y ~ treat(a) * .", data, learner="linear").params.round(2).to_dict()
+    {'ATC': 1.24}
     """
 
     verb: ClassVar[str] = "atc"
@@ -143,8 +147,8 @@ class APE(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.APE("x1 > 0"), learner="linear").params.index.tolist()
-    ['APE']
+    >>> riesz.ape("y ~ treat(a) * .", data, policy="x1 > 0", learner="linear").params.round(2).to_dict()
+    {'APE': 1.27}
     """
 
     policy: Any

@@ -54,8 +54,8 @@ class CustomMoment(Estimand):
     ...     normalizer=lambda data: data["x1"] > 0,
     ...     name="effect_high_x1",
     ... )
-    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=effect, learner="linear").params.index.tolist()
-    ['effect_high_x1']
+    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=effect, learner="linear").params.round(2).to_dict()
+    {'effect_high_x1': 2.0}
     """
 
     moment: Callable[[Mu, pd.DataFrame], LinearForm]

@@ -29,8 +29,8 @@ class ADE(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.ADE(), learner="linear").params.index.tolist()
-    ['ADE']
+    >>> riesz.ade("y ~ treat(a) * .", data, learner="linear").params.round(2).to_dict()
+    {'ADE': 1.28}
     """
 
     verb: ClassVar[str] = "ade"
@@ -76,8 +76,8 @@ class IPE(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.IPE("x1 > 0"), learner="linear").params.index.tolist()
-    ['IPE']
+    >>> riesz.ipe("y ~ treat(a) * .", data, policy="x1 > 0", learner="linear").params.round(2).to_dict()
+    {'IPE': 0.69}
     """
 
     policy: Any

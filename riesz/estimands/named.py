@@ -29,8 +29,8 @@ class Named(Estimand):
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> policies = {"the needy": riesz.APE("x1 <= 0"), "the gifted": riesz.APE("x1 > 0")}
-    >>> riesz.estimate("y ~ treat(a) * .", data, policies, learner="linear").params.index.tolist()
-    ['the needy', 'the gifted']
+    >>> riesz.estimate("y ~ treat(a) * .", data, policies, learner="linear").params.round(2).to_dict()
+    {'the needy': 0.8, 'the gifted': 1.27}
     """
 
     name: str

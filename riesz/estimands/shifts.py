@@ -40,9 +40,8 @@ class Shift(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("continuous").draw(500, seed=1).data
-    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.Shift([0.1, 0.2]), learner="linear")
-    >>> fit.params.index.tolist()
-    ['shift_0.1', 'shift_0.2']
+    >>> riesz.shift("y ~ treat(a) * .", data, delta=[0.1, 0.2], learner="linear").params.round(2).to_dict()
+    {'shift_0.1': 0.13, 'shift_0.2': 0.26}
     """
 
     delta: Any
@@ -106,8 +105,8 @@ class Mean(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.estimate("y ~ treat(a) * .", data, estimand=riesz.Mean([0, 1]), learner="linear").params.index.tolist()
-    ['mean_0', 'mean_1']
+    >>> riesz.mean("y ~ treat(a) * .", data, at=[0, 1], learner="linear").params.round(2).to_dict()
+    {'mean_0': 0.3, 'mean_1': 1.76}
     """
 
     at: Any

@@ -1,41 +1,22 @@
 """Ways to learn mu and the Riesz representer."""
 
-from collections.abc import Callable
-from functools import partial
-from importlib import import_module
-
 from riesz.errors import LearnerError, nearest
 from riesz.learners.base import Fit, Learner
-from riesz.learners.kernel_embedding import KernelEmbedding
-from riesz.learners.linear.learner import Linear
-from riesz.learners.propensity.learner import Propensity
+from riesz.registry import Registry
 
-#: Learners that train networks, and their modules: torch takes a second or two to import, so they are imported when asked for.
-NEURAL = {
-    "MADNet": "riesz.learners.neural.madnet",
-    "RieszNet": "riesz.learners.neural.riesznet",
-    "DragonNet": "riesz.learners.neural.dragonnet",
-    "TARNet": "riesz.learners.neural.tarnet",
-    "NeuralEmbedding": "riesz.learners.neural.neural_embedding",
-}
-
-
-def _network(name: str) -> Learner:
-    made: Learner = getattr(import_module(NEURAL[name]), name)()
-    return made
-
-
-#: Name to learner, as ``learner="..."`` finds it; conformance tests loop over it.
-LEARNERS: dict[str, Callable[[], Learner]] = {
-    "linear": Linear,
-    "madnet": partial(_network, "MADNet"),
-    "propensity": Propensity,
-    "kernel_embedding": KernelEmbedding,
-    "riesznet": partial(_network, "RieszNet"),
-    "dragonnet": partial(_network, "DragonNet"),
-    "tarnet": partial(_network, "TARNet"),
-    "neural_embedding": partial(_network, "NeuralEmbedding"),
-}
+#: Name to learner, as in ``learner="linear"``. ``riesz.<Class>``, the tests and the reference pages follow from these lines.
+LEARNERS: Registry[type[Learner]] = Registry(
+    {
+        "linear": "riesz.learners.linear.learner:Linear",
+        "madnet": "riesz.learners.neural.madnet:MADNet",
+        "propensity": "riesz.learners.propensity.learner:Propensity",
+        "kernel_embedding": "riesz.learners.kernel_embedding:KernelEmbedding",
+        "riesznet": "riesz.learners.neural.riesznet:RieszNet",
+        "dragonnet": "riesz.learners.neural.dragonnet:DragonNet",
+        "tarnet": "riesz.learners.neural.tarnet:TARNet",
+        "neural_embedding": "riesz.learners.neural.neural_embedding:NeuralEmbedding",
+    }
+)
 
 
 def find_learner(learner: object) -> Learner:
@@ -47,12 +28,12 @@ def find_learner(learner: object) -> Learner:
     hint = nearest(learner, LEARNERS) if isinstance(learner, str) else ""
     if isinstance(learner, type) and issubclass(learner, Learner):
         raise LearnerError(
-            f"learner={learner.__name__} is a class. Wanted a learner: write riesz.{learner.__name__}()."
+            f"learner={learner.__name__} is a class; expected a learner: write riesz.{learner.__name__}()."
         )
     known = ", ".join(repr(name) for name in LEARNERS)
     raise LearnerError(
-        f"learner={learner!r} is not known.{hint} Wanted one of {known}, or a learner such as riesz.Linear(...)."
+        f"learner={learner!r} is not known.{hint} Expected one of {known}, or a learner such as riesz.Linear(...)."
     )
 
 
-__all__ = ["LEARNERS", "NEURAL", "Fit", "KernelEmbedding", "Learner", "Linear", "Propensity", "find_learner"]
+__all__ = ["LEARNERS", "Fit", "Learner", "find_learner"]

@@ -575,7 +575,7 @@ class TestSettings:
         ("options", "words"),
         [
             ({"learner": "liner"}, ["learner='liner' is not known", "Did you mean `linear`?", "riesz.Linear(...)"]),
-            ({"learner": riesz.Linear}, "learner=Linear is a class. Wanted a learner: write riesz.Linear()."),
+            ({"learner": riesz.Linear}, "learner=Linear is a class; expected a learner: write riesz.Linear()."),
             ({"learner": 3}, "learner=3 is not known"),
             ({"estimator": "aipw"}, ["estimator='aipw' is not known", "Wanted one of 'direct', 'ipw', 'dr', 'tmle'"]),
             ({"estimator": ["dr"]}, "estimator=['dr'] is not known"),

@@ -21,8 +21,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import riesz
 from riesz.crossfit.progress import progress_bar
 from riesz.design.design import Design
-from riesz.learners import Fit, Linear
+from riesz.learners import Fit
 from riesz.learners.base import Watch
+from riesz.learners.linear.learner import Linear
 
 ROOT = Path(__file__).parents[2]
 

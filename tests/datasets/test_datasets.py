@@ -18,8 +18,12 @@ from riesz.datasets.covariates import Choice
 from riesz.datasets.outcomes import Bernoulli
 from riesz.design.table import Table
 from riesz.errors import DataError, EstimandError, RieszWarning
-from riesz.estimands import ADE, APE, ATE, ATT, IPE, CustomMoment, Mean, Sample, Shift
+from riesz.estimands import Sample
+from riesz.estimands.arms import APE, ATE, ATT
+from riesz.estimands.custom import CustomMoment
+from riesz.estimands.derivatives import ADE, IPE
 from riesz.estimands.linear_form import Mu
+from riesz.estimands.shifts import Mean, Shift
 from riesz.estimands.treatment import describe_treatment
 from riesz.syntax.columns import Columns
 from riesz.syntax.formula import parse_formula

@@ -1,0 +1,80 @@
+"""The targeted estimator: the plug-in of mu*, which solves E_n[rr (y - mu*)] = 0 (paper, equations 3 and 4).
+
+The submodel is linear, mu + t rr, or logistic for an outcome in [low, high].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, logit
+
+from riesz.arrays import Array, ratio
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
+from riesz.estimators.base import Estimator, Scores
+from riesz.predictions import Predictions
+
+_EDGE = 1e-3  # mu of a bounded outcome stays this far inside its limits, as a share of their distance
+
+
+def _scores(predictions: Predictions, design: Design) -> Scores:
+    limits = (0.0, 1.0) if design.base.family == "binomial" else design.base.bounds
+    if limits is None:
+        return _tmle_linear(predictions, design)
+    return _tmle_logistic(predictions, design, *limits)
+
+
+def _tmle_linear(predictions: Predictions, design: Design) -> Scores:
+    mu, rr = predictions.mu, predictions.rr
+    t = ratio(design.mean(rr.observed * (design.y - mu.observed)), design.mean(rr.observed**2), otherwise=0.0)
+    residuals = rr.observed * (design.y - mu.observed - t[:, None] * rr.observed)
+    moment = design.base.moment
+    return Scores(moment.apply(mu) + t[:, None] * moment.apply(rr) + residuals, residuals)
+
+
+def _tmle_logistic(predictions: Predictions, design: Design, low: float, high: float) -> Scores:
+    """Logit mu* = logit mu + t rr, on the outcome scaled to [0, 1]."""
+    y = (design.y - low) / (high - low)
+    middle = float(design.mean(y))
+    edge = min(_EDGE, 0.1 * middle, 0.1 * (1 - middle))  # smaller for a rare outcome, or if the limits are far away
+    mu, rr = _inside(predictions.mu, low, high, edge), predictions.rr
+    index = logit(mu.observed)
+    t = np.array([_solve_logistic(index, r, y, design.weights) for r in rr.observed])
+    start = logit(mu.values)
+    values = expit(start + t[:, None, None] * rr.values)
+    # mu*' = mu*(1 - mu*) [mu' / (mu (1 - mu)) + t r']
+    slopes = values * (1 - values) * (mu.slopes / (mu.values * (1 - mu.values)) + t[:, None, None] * rr.slopes)
+    observed = expit(index + t[:, None] * rr.observed)
+    moment = design.base.moment
+    residuals = (high - low) * rr.observed * (y - observed)
+    one = Evaluation(np.ones_like(observed), np.ones_like(values), np.zeros_like(values))
+    plug_in = (high - low) * moment.apply(Evaluation(observed, values, slopes)) + low * moment.apply(one)
+    return Scores(plug_in + residuals, residuals)
+
+
+def _inside(mu: Evaluation, low: float, high: float, edge: float) -> Evaluation:
+    """Mu scaled to [0, 1] and kept away from 0 and 1; where it is clipped, its slope is zero."""
+
+    def squeeze(values: Array) -> Array:
+        return np.clip((values - low) / (high - low), edge, 1 - edge)
+
+    at = squeeze(mu.values)
+    clipped = (at == edge) | (at == 1 - edge)
+    return Evaluation(squeeze(mu.observed), at, np.where(clipped, 0.0, mu.slopes / (high - low)))
+
+
+def _solve_logistic(index: Array, rr: Array, y: Array, weights: Array) -> float:
+    """The t with sum w rr (y - expit(index + t rr)) = 0: the score of a concave likelihood, by guarded Newton steps."""
+    t, scale = 0.0, float(np.abs(rr).max()) or 1.0
+    for _ in range(100):
+        fitted = expit(index + t * rr)
+        slope = float(weights @ (rr * (y - fitted)))
+        curve = float(weights @ (rr**2 * fitted * (1 - fitted)))
+        step = float(np.clip(slope / max(curve, 1e-300), -1 / scale, 1 / scale))
+        t += step
+        if abs(step) * scale < 1e-12:
+            break
+    return t
+
+
+tmle = Estimator(_scores, "targeted", debiased=True)
