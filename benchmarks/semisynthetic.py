@@ -135,7 +135,7 @@ def run(source: str, data: str, numbers: list[int], learner: str, options: dict)
         rows.append(
             {
                 "dataset": number,
-                "seed": fit.model.seed,
+                "seed": fit.model.settings.seed,
                 "truth": truth,
                 **fit.estimates["estimate"].droplevel("parameter").to_dict(),
                 **({"ipw_centred": ipw_centred(fit)} if fit.model.learner.learns_rr else {}),

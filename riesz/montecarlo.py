@@ -31,12 +31,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from riesz.api.estimate import Options, estimate
+from riesz.api.estimate import estimate
 from riesz.crossfit.progress import progress_bar
 from riesz.datasets import Simulation, get
 from riesz.errors import DataError, FormulaError, listing, nearest
 from riesz.learners import Learner
-from riesz.settings import chosen
+from riesz.settings import Options, chosen
 from riesz.storage.studies import COLUMNS, StudyFile, settings_of, words
 from riesz.syntax.calls import refuse_unknown
 from riesz.version import __version__

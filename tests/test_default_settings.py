@@ -78,7 +78,9 @@ def test_an_unknown_default_is_refused_as_a_verb_would_refuse_it(wrong: object, 
 
 @pytest.mark.parametrize(("name", "hint"), [("folds", ""), ("learnr", r" Did you mean `learner`\?")])
 def test_other_settings_are_refused(name: str, hint: str) -> None:
-    with pytest.raises(riesz.RieszError, match=f"has no '{name}'.{hint} It has learner; all else is a keyword of the"):
+    with pytest.raises(
+        riesz.RieszError, match=f"has no '{name}'.{hint} It has learner; everything else is a keyword of the"
+    ):
         setattr(riesz.defaults, name, 3)
     assert not hasattr(riesz.defaults, name)
 

@@ -246,13 +246,13 @@ def test_benchmarks_use_the_threads_and_the_bar_of_the_fit(
     formula, learner = "y ~ treat(a) * (x1 + x2)", Counting()
     fit = riesz.ate(formula, binary_frame, learner=learner, n_jobs=2, progress=False)
     asked = []
-    honest = riesz.results.confounding.cross_fit
+    honest = riesz.settings.cross_fit
 
     def spy(problems, learner, n_jobs, progress):
         asked.append((n_jobs, progress))
         return honest(problems, learner, n_jobs, progress)
 
-    monkeypatch.setattr(riesz.results.confounding, "cross_fit", spy)
+    monkeypatch.setattr(riesz.settings, "cross_fit", spy)
     found = fit.sensitivity_benchmark("x1", ["x1", "x2"])
     assert asked == [(2, False)] * 2
     again = fit.sensitivity_benchmark("x1", ["x1", "x2"], n_jobs=1)

@@ -7,42 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
-from riesz.api.prepare import Settings, prepare
-from riesz.crossfit.crossfit import cross_fit
-from riesz.crossfit.trimming import read_trim, trim
-from riesz.errors import EstimandError, FormulaError, LearnerError
+from riesz.api.prepare import prepare
+from riesz.errors import EstimandError, LearnerError
 from riesz.estimands import Estimand
 from riesz.estimands.named import Named
 from riesz.learners import Learner
 from riesz.results.fit import Results
-from riesz.settings import chosen
+from riesz.settings import Options, Settings
 from riesz.syntax.caller import calling_frame
 from riesz.syntax.calls import checked, refuse_unknown
 
 Question = Estimand | Sequence[Estimand] | Mapping[str, Estimand]
-
-
-class Options(TypedDict, total=False):
-    """Keywords that every verb takes; see :func:`estimate`."""
-
-    learner: str | Learner | None
-    estimator: str | None
-    folds: Any
-    repeats: int | None
-    family: Literal["gaussian", "binomial"]
-    bounds: tuple[float, float] | None
-    target: Literal["population", "sample"]
-    weights: Any
-    freq_weights: Any
-    cluster: Any
-    trim: float | str | None
-    na_action: Literal["drop", "raise"]
-    seed: int
-    n_jobs: int
-    progress: bool | None
-    context: Mapping[str, Any] | None
 
 
 @checked("riesz.estimate()")
@@ -197,43 +174,20 @@ def estimate_many(
     3
     """
     refuse_unknown("riesz.estimate_many()", options, ("seeds", *Options.__annotations__))
-    learner = chosen(options.get("learner"))
-    estimator = options.get("estimator")
-    settings = Settings(
-        learner,
-        ("dr" if learner.learns_rr else "direct") if estimator is None else estimator,
-        options.get("folds", 5),
-        options.get("repeats"),
-        options.get("family", "gaussian"),
-        options.get("bounds"),
-        options.get("target", "population"),
-        options.get("na_action", "drop"),
-        options.get("seed", 0),
-        options.get("n_jobs", 1),
-        options.get("progress"),
-        read_trim(options.get("trim")),
-    )
+    given: dict[str, Any] = {**options}
+    settings = Settings(**given)
     estimands = _estimands(estimand)
-    context = options.get("context")
-    scope = _calling_scope() if context is None else context
-    if not isinstance(scope, Mapping):
-        raise FormulaError(
-            f"context is a {type(scope).__name__}; wanted a mapping from names to values, such as a dict."
-        )
-    marks = (options.get("weights"), options.get("freq_weights"), options.get("cluster"))
+    scope = _calling_scope() if settings.context is None else settings.context
     tables = list(tables)
-    own = [settings.seed] * len(tables) if seeds is None else list(seeds)
-    if len(own) != len(tables):
-        raise LearnerError(f"seeds has {len(own)} numbers for {len(tables)} tables; wanted one for each.")
+    each = [settings.seed] * len(tables) if seeds is None else list(seeds)
+    if len(each) != len(tables):
+        raise LearnerError(f"seeds has {len(each)} numbers for {len(tables)} tables; expected one per table.")
     prepared = [
-        prepare(formula, table, estimands, replace(settings, seed=seed), *marks, scope)
-        for table, seed in zip(tables, own, strict=True)
+        prepare(formula, table, estimands, replace(settings, seed=seed), scope)
+        for table, seed in zip(tables, each, strict=True)
     ]
-    fitted = cross_fit([one.problem for one in prepared], settings.learner, settings.n_jobs, settings.progress)
-    return [
-        Results(one.model, trim(fits, settings.trimming, one.problem.design), one.clusters)
-        for one, fits in zip(prepared, fitted, strict=True)
-    ]
+    fitted = settings.cross_fit([item.problem for item in prepared])
+    return [Results(item.model, crossfit, item.clusters) for item, crossfit in zip(prepared, fitted, strict=True)]
 
 
 def _estimands(estimand: Any) -> tuple[Estimand, ...]:
@@ -244,14 +198,14 @@ def _estimands(estimand: Any) -> tuple[Estimand, ...]:
     if wrong or not several:
         got = repr(wrong[0]) if wrong else f"an empty {type(estimand).__name__}"
         raise EstimandError(
-            f"estimand is {got}; wanted an estimand such as riesz.ATE(), a list of them, or a mapping from names to them."
+            f"estimand is {got}; expected an estimand such as riesz.ATE(), a list of them, or a mapping from names to them."
         )
     if not isinstance(estimand, Mapping):
         return several
     for name in estimand:
         if not isinstance(name, str) or not name.strip():
             raise EstimandError(
-                f"estimand is a mapping with the key {name!r}; wanted names for the parameters, such as "
+                f"estimand is a mapping with the key {name!r}; expected names of parameters, such as "
                 "{'the needy': riesz.APE('x1 <= 0')}."
             )
     return tuple(Named(name, question) for name, question in zip(estimand, several, strict=True))

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from riesz.errors import DataError
-from riesz.estimators import ESTIMATORS
 from riesz.results.effects import Effects, Words
 from riesz.results.file import (
     NONSENSE,
@@ -59,11 +57,6 @@ def load(path: str | os.PathLike[str], largest: float | None = None) -> Results:
 
 def _results(contents: Contents, name: object) -> Results:
     """The results of what was read, if the estimates follow from it."""
-    if contents.model.estimator not in ESTIMATORS:
-        raise DataError(
-            f"The fit in {name!r} uses estimator={contents.model.estimator!r}, which is not known here. Put it in "
-            "riesz.estimators.ESTIMATORS first, as where the fit was made."
-        )
     try:
         fit = Results(contents.model, contents.crossfit, contents.clusters)
         same = np.allclose(fit.params, contents.params, rtol=1e-10, atol=0, equal_nan=True) and np.allclose(

@@ -10,9 +10,10 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from riesz.api.estimate import Options, estimate
+from riesz.api.estimate import estimate
 from riesz.estimands import ESTIMANDS, Estimand
 from riesz.results.fit import Results
+from riesz.settings import Options
 from riesz.syntax.calls import check_call
 
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", flags=re.MULTILINE)

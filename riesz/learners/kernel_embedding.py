@@ -72,7 +72,7 @@ class KernelEmbedding(Learner):
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
     >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.KernelEmbedding(), folds=1)
-    >>> fit.model.estimator, bool(fit.bse.isna().all())
+    >>> fit.model.settings.estimator, bool(fit.bse.isna().all())
     ('direct', True)
     """
 

@@ -267,7 +267,7 @@ def _facts(fit: Any) -> dict[str, str]:
     return {
         **facts,
         "Learner": model.learner.describe(model.blueprint.design.base.family),
-        "Estimator": model.estimator,
+        "Estimator": model.settings.estimator,
         "Std. errors": "none" if about_estimator(model) else fit.cov_type,
     }
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from riesz.crossfit.crossfit import Problem, cross_fit
-from riesz.crossfit.trimming import trim
+from riesz.crossfit.crossfit import Problem
 from riesz.design.design import Design
 from riesz.diagnostics.sensitivity import Elements, benchmark, bounds, sensitivity_elements, strength
 from riesz.errors import RieszError, listing, nearest
 from riesz.estimators import ESTIMATORS
-from riesz.inference import estimate
-from riesz.results.core import Core
+from riesz.results.core import Core, estimates_of
 from riesz.results.sensitivity import Sensitivity
-from riesz.syntax.calls import is_count, is_number
+from riesz.settings import Settings
+from riesz.syntax.calls import is_number
 
 
 class Confounding(Core):
@@ -114,9 +114,12 @@ class Confounding(Core):
         >>> fit.sensitivity_benchmark("x1", ["x1", "x2"]).index.tolist()
         [('x1', 'ATE'), ('x1, x2', 'ATE')]
         """
-        jobs = self.model.n_jobs if n_jobs is None else n_jobs
-        if not is_count(jobs, 1):
-            raise RieszError(f"n_jobs={n_jobs!r}: expected a whole number, 1 or larger.")
+        before = self.model.settings
+        settings = replace(
+            before,
+            n_jobs=before.n_jobs if n_jobs is None else n_jobs,
+            progress=before.progress if progress is None else progress,
+        )
         groups, long = self._left_out(columns), self._elements
         designs = [self._design.without(set(group)) for group in groups]
         rows = min(len(split.train) for repeat in self._crossfit.splits for split in repeat)
@@ -124,7 +127,7 @@ class Confounding(Core):
             self.model.learner.check(design, rows)
         lines = {}
         for group, design in zip(groups, designs, strict=True):
-            short = self._elements_of(design, int(jobs), self.model.progress if progress is None else progress)
+            short = self._elements_of(design, settings)
             for c, name in enumerate(self._names):
                 line = benchmark(long, short, c)
                 s = np.atleast_1d(strength(line["cf_y"], line["cf_d"], 1.0))
@@ -137,14 +140,14 @@ class Confounding(Core):
     @cached_property
     def _elements(self) -> Elements:
         self._need_rr()
-        if not ESTIMATORS[self.model.estimator].debiased:
+        if not ESTIMATORS[self.model.settings.estimator].debiased:
             raise RieszError(
-                f"A sensitivity analysis wants a debiased estimate; this fit uses estimator={self.model.estimator!r}. Fit with "
-                "estimator='dr' or 'tmle'."
+                "A sensitivity analysis needs a debiased estimate; this fit uses "
+                f"estimator={self.model.settings.estimator!r}. Fit with estimator='dr' or 'tmle'."
             )
         return sensitivity_elements(
             self._crossfit.predictions,
-            self._estimates(self.model.estimator),
+            self._estimates(self.model.settings.estimator),
             self._design,
             self._names,
             self.model.weights,
@@ -177,17 +180,17 @@ class Confounding(Core):
             groups.append(group)
         return list(dict.fromkeys(groups))
 
-    def _elements_of(self, design: Design, n_jobs: int, progress: bool | None) -> Elements:
-        """The elements of a fit to another design of the same rows, with the same folds and settings."""
-        model, base = self.model, self._design.base
-        problem = Problem(design, self._crossfit.splits, model.seed)
-        again = cross_fit([problem], model.learner, n_jobs, progress)[0]
-        again = trim(again, model.trimming, design)
-        normalizer = base.moment.normalizer
-        estimates = [
-            estimate(ESTIMATORS[model.estimator](one, design), normalizer, model.weights, model.target)
-            for one in again.predictions
-        ]
+    def _elements_of(self, design: Design, settings: Settings) -> Elements:
+        """The elements of a refit to another design of the same rows, with the same folds."""
+        problem = Problem(design, self._crossfit.splits, settings.seed)
+        predictions = settings.cross_fit([problem])[0].predictions
+        blueprint = replace(self.model.blueprint, design=design)
+        model = replace(self.model, settings=settings, blueprint=blueprint)
         return sensitivity_elements(
-            again.predictions, estimates, design, self._names, model.weights, self._clusters.codes
+            predictions,
+            estimates_of(model, predictions, settings.estimator),
+            design,
+            self._names,
+            model.weights,
+            self._clusters.codes,
         )

@@ -45,10 +45,10 @@ class Core(Parameters):
 
     def __init__(self, model: Model, crossfit: CrossFit, clusters: ClusterLabels) -> None:
         self._crossfit = crossfit
-        value, covariance = _aggregate(model, crossfit.predictions, clusters, model.estimator)
+        value, covariance = _aggregate(model, crossfit.predictions, clusters, model.settings.estimator)
         super().__init__(model, clusters, value, covariance)
-        if ESTIMATORS[model.estimator].debiased:
-            self._tell_two_way(self._estimates(model.estimator))
+        if ESTIMATORS[model.settings.estimator].debiased:
+            self._tell_two_way(self._estimates(model.settings.estimator))
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
@@ -161,7 +161,7 @@ class Core(Parameters):
         True
         """
         self._need_rr()
-        mean = np.mean([e.influence for e in self._estimates(self.model.estimator)], axis=0)
+        mean = np.mean([e.influence for e in self._estimates(self.model.settings.estimator)], axis=0)
         return pd.DataFrame(mean, index=self._index, columns=self._names)
 
     def variation(self) -> Array:
@@ -175,7 +175,7 @@ class Core(Parameters):
         >>> fit.variation().shape
         (300, 1)
         """
-        return np.asarray(np.mean([e.variation for e in self._estimates(self.model.estimator)], axis=0))
+        return np.asarray(np.mean([e.variation for e in self._estimates(self.model.settings.estimator)], axis=0))
 
     @cached_property
     def trimming(self) -> pd.DataFrame:
@@ -192,9 +192,11 @@ class Core(Parameters):
         True
         """
         columns = ["cap", "share", "untrimmed", "untrimmed_std_error", "estimate", "std_error", "change"]
-        if self.model.trimming is None:
+        if self.model.settings.trimming is None:
             return pd.DataFrame(columns=columns, dtype=float)
-        value, covariance = _aggregate(self.model, self._crossfit.untrimmed, self._clusters, self.model.estimator)
+        value, covariance = _aggregate(
+            self.model, self._crossfit.untrimmed, self._clusters, self.model.settings.estimator
+        )
         touched = [
             self._design.mean(np.abs(p.rr.observed) > cap[:, None])
             for p, cap in zip(self._crossfit.untrimmed, self._crossfit.caps, strict=True)
@@ -288,14 +290,14 @@ class Core(Parameters):
             )
 
     def _estimates(self, estimator: str) -> list[Estimate]:
-        return _estimates(self.model, self._crossfit.predictions, estimator)
+        return estimates_of(self.model, self._crossfit.predictions, estimator)
 
 
-def _estimates(model: Model, repeats: Sequence[Predictions], estimator: str) -> list[Estimate]:
+def estimates_of(model: Model, repeats: Sequence[Predictions], estimator: str) -> list[Estimate]:
     """Estimates of every repeat."""
     design = model.blueprint.design
     return [
-        estimate(ESTIMATORS[estimator](p, design), design.base.moment.normalizer, model.weights, model.target)
+        estimate(ESTIMATORS[estimator](p, design), design.base.moment.normalizer, model.weights, model.settings.target)
         for p in repeats
     ]
 
@@ -306,5 +308,5 @@ def _aggregate(
     if ESTIMATORS[estimator].weighs and repeats[0].tilted:
         k = len(model.exog_names)
         return np.full(k, np.nan), np.full((k, k), np.nan)
-    value, covariance = aggregate(_estimates(model, repeats, estimator), model.weights, clusters.codes)
+    value, covariance = aggregate(estimates_of(model, repeats, estimator), model.weights, clusters.codes)
     return value, covariance if ESTIMATORS[estimator].debiased else np.full_like(covariance, np.nan)

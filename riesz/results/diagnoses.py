@@ -133,7 +133,7 @@ class Diagnoses(Core):
         self._need_rr()
         folds, design = self._crossfit.folds, self._design
         normalizer = design.base.moment.normalizer
-        estimates = self._estimates(self.model.estimator)
+        estimates = self._estimates(self.model.settings.estimator)
         table = by_fold(estimates, normalizer, folds, self.model.weights, self._codes, self._names)
         held = representer_by_fold(self._crossfit.untrimmed, self._crossfit.scales, design, folds, self._names)
         return table.merge(held, on=["parameter", "repeat", "fold"])

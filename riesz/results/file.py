@@ -23,6 +23,7 @@ from riesz.errors import DataError, EstimandError, RieszError
 from riesz.estimands import Component
 from riesz.learners import Fit, Learner
 from riesz.results.file_checks import check_fitted, check_model
+from riesz.results.file_settings import UnknownEstimatorError, old_settings, read_settings, write_settings
 from riesz.results.model import Model
 from riesz.results.remembered import RememberedFit, RememberedLearner
 from riesz.storage.archive import Archive, damaged, from_bytes, read_archive, to_bytes, write_archive
@@ -114,6 +115,8 @@ def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[An
     """Make what the content says; content that makes no sense is told by one error."""
     try:
         return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed))
+    except UnknownEstimatorError as error:
+        raise DataError(f"The fit in {str(name)!r} {error}") from None
     except DataError as error:
         raise damaged(name, error) from None
     except MemoryError:
@@ -159,14 +162,11 @@ def _write_model(model: Model, fits: Sequence[Fit], writer: Writer) -> dict[str,
                 "endog_names": model.endog_names,
                 "covariates": model.covariates,
                 "kept": model.kept,
-                "estimator": model.estimator,
-                "target": model.target,
                 "weights": model.weights,
                 "weighting": model.weighting,
-                "seed": model.seed,
-                "trimming": model.trimming,
             }
         ),
+        "settings": write_settings(model.settings, writer),
     }
 
 
@@ -177,7 +177,11 @@ def _read_model(document: Any, reader: Reader) -> Model:
         Component(name, _forgotten, None, symbol, words) for name, symbol, words in document["components"]
     )
     data = read_frame(document["data"], reader)
+    learner = reader.read(document["learner"])
     model = Model(
+        settings=read_settings(document["settings"], learner, reader)
+        if "settings" in document
+        else old_settings(parts, learner),
         recipe=_read_recipe(document["recipe"], reader),
         endog_names=parts["endog_names"],
         exog_names=parts.get("exog_names", names),  # format 1 has none
@@ -186,13 +190,8 @@ def _read_model(document: Any, reader: Reader) -> Model:
         blueprint=Blueprint(Design(base, slice(None)), components, parts["treatment"], data),
         table=Table(read_frame(document["table"], reader)),
         kept=parts["kept"],
-        learner=reader.read(document["learner"]),
-        estimator=parts["estimator"],
-        target=parts["target"],
         weights=parts["weights"],
         weighting=parts["weighting"],
-        seed=parts["seed"],
-        trimming=parts["trimming"],
     )
     check_model(model)
     return model

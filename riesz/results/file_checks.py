@@ -18,7 +18,6 @@ from riesz.design.moment import Evaluation, Moment
 from riesz.design.table import ClusterLabels
 from riesz.errors import LearnerError
 from riesz.estimands.treatment import Treatment
-from riesz.estimators import ESTIMATORS
 from riesz.learners import Fit, Learner
 from riesz.predictions import Predictions
 from riesz.results.model import Model
@@ -62,9 +61,7 @@ def check_model(model: Model) -> None:
         _need(bool((values > 0).all()), f"{name} weights are not positive")
     _need(np.array_equal(base.frequency, model.weights.frequency), "the frequencies differ")
     _need(np.allclose(base.weights, model.weights.total, rtol=1e-9, atol=0), "the weights differ")
-    _need(model.target in ("population", "sample"), "the target")
-    _need(model.seed >= 0, "the seed")
-    _check_trimming(model)
+    _check_settings(model)
     asked = [spec for estimand in model.recipe.estimands for spec in estimand.specifications()]
     _need(len(asked) <= len(names) and len(model.recipe.estimands) <= len(names), "more questions than parameters")
     wanted = {estimand.wanted(blueprint.data[blueprint.treatment.name]) for estimand in model.recipe.estimands}
@@ -167,12 +164,16 @@ def _codes(treatment: Treatment, data: pd.DataFrame) -> AnyArray:
     return np.empty(0, dtype=np.intp) if codes is None else codes
 
 
-def _check_trimming(model: Model) -> None:
-    trimming = model.trimming
-    if trimming is not None:
-        _need((trimming.value is None) != (trimming.share is None), "the trimming")
-        _need(trimming.value is None or 0 < trimming.value < np.inf, "the trimming")
-        _need(trimming.share is None or 0 < trimming.share < 1, "the trimming")
+def _check_settings(model: Model) -> None:
+    """Settings check themselves when they are built, but neither their types nor whether they are those of the design."""
+    settings, base = model.settings, model.blueprint.design.base
+    check_fields(settings)
+    _need(settings.family == base.family and settings.bounds == base.bounds, "the settings are not those of the design")
+    for name in ("folds", "weights", "freq_weights", "cluster"):
+        value = getattr(settings, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            _need(part is None or isinstance(part, (int, str, pd.Series)), f"the setting {name}")
+            _need(not isinstance(part, pd.Series) or len(part) == model.table.rows, f"the setting {name}")
 
 
 def check_fitted(model: Model, fitted: Mapping[str, Any], clusters: ClusterLabels, fits: Sequence[Fit]) -> None:
@@ -198,9 +199,6 @@ def check_fitted(model: Model, fitted: Mapping[str, Any], clusters: ClusterLabel
     _need(bool(np.isfinite(fitted["scales"]).all()), "scales are missing or infinite")
     _need(bool((fitted["caps"] > 0).all()), "caps are not positive")
     _need(conforms(fitted["covariance"], numbers) and fitted["covariance"].shape == (components,) * 2, "the covariance")
-    _need(
-        model.estimator not in ESTIMATORS or learner.learns_rr or not ESTIMATORS[model.estimator].needs_rr, "estimator"
-    )
     check_clusters(clusters, n)
     _need(len(fits) == sum(len(masks) for masks in trained), "not one fit for each fold")
     for fit in fits:

@@ -143,22 +143,22 @@ class Heterogeneity(Core):
         model, design = self.model, self._design
         estimates = [
             project(
-                ESTIMATORS[model.estimator](p, design),
+                ESTIMATORS[model.settings.estimator](p, design),
                 design.base.moment.normalizer,
                 bases,
                 model.weights,
-                model.target,
+                model.settings.target,
                 members,
             )
             for p in self._crossfit.predictions
         ]
         value, covariance = aggregate(estimates, model.weights, self._clusters.codes)
-        if not ESTIMATORS[model.estimator].debiased:
+        if not ESTIMATORS[model.settings.estimator].debiased:
             covariance = np.full_like(covariance, np.nan)
         variation = np.mean([e.variation for e in estimates], axis=0)
         nobs = float(model.weights.frequency[used].sum())
         made = Effects(model, self._clusters, labels, (value, covariance, variation), words, restrictions, nobs)
-        if ESTIMATORS[model.estimator].debiased:
+        if ESTIMATORS[model.settings.estimator].debiased:
             made._tell_two_way(estimates)
         return made
 

@@ -1,4 +1,4 @@
-"""What was asked of the data: kept beside the results, so that they can be read, re-tested and reported."""
+"""The model of a fit: formula, data, settings and the arrays made of them, kept beside the results."""
 
 from __future__ import annotations
 
@@ -7,50 +7,44 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from riesz.crossfit.trimming import Trimming
 from riesz.design.design import Blueprint
 from riesz.design.new_rows import Recipe
 from riesz.design.table import Table
 from riesz.inference import Weights
 from riesz.learners import Learner
+from riesz.settings import Settings
 
 
 @dataclass(frozen=True)
 class Model:
-    """What was asked: the formula, the data and the settings of a fit.
+    """What was estimated: the settings of a fit and what was prepared from them and the data.
 
     Attributes
     ----------
+    settings : Settings
+        The keywords of the call.
     recipe : Recipe
-        Formula, estimands and what else new rows need.
+        Formula, estimands and what else is needed for new rows.
     endog_names : str
         The outcome.
     exog_names : list of str
         The parameters, as tools that print tables of statsmodels results expect.
     covariates : tuple of str
-        The columns of the data on the formula's right-hand side, the treatment left out.
+        The columns of the data on the formula's right-hand side, without the treatment.
     column_names : list of str
         The design's columns.
     blueprint : Blueprint
     table : Table
         The user's data.
-    kept : ndarray of int
+    kept : ndarray of int, shape (n,)
         The rows in use.
-    learner : Learner
-    estimator : str
-    target : {"population", "sample"}
     weights : Weights
+        The weights of the rows in use; ``settings.weights`` and ``settings.freq_weights`` are the arguments.
     weighting : str
-        How rows are weighted, in words.
-    seed : int
-        What folds and fits were drawn from.
-    trimming : Trimming or None
-    n_jobs : int
-        Threads that fits are spread over; 1 for a fit from a file.
-    progress : bool or None
-        Whether a progress bar is shown.
+        How rows are weighted, as the summary shows it.
     """
 
+    settings: Settings
     recipe: Recipe
     endog_names: str
     exog_names: list[str]
@@ -59,17 +53,15 @@ class Model:
     blueprint: Blueprint
     table: Table
     kept: npt.NDArray[np.intp]
-    learner: Learner
-    estimator: str
-    target: str
     weights: Weights
     weighting: str
-    seed: int
-    trimming: Trimming | None
-    n_jobs: int = 1
-    progress: bool | None = None
 
     @property
     def formula(self) -> str:
         """The formula as the user wrote it."""
         return self.recipe.formula
+
+    @property
+    def learner(self) -> Learner:
+        """The learner of the settings."""
+        return self.settings.learner

@@ -51,8 +51,8 @@ def about_estimator(model: Model) -> list[str]:
             "representer the plug-in's bias is neither corrected nor known to be small against its sampling error. For an interval "
             "use another learner, such as learner='linear' or learner='madnet'."
         ]
-    if not ESTIMATORS[model.estimator].debiased:
-        return [f"The {model.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."]
+    if not ESTIMATORS[model.settings.estimator].debiased:
+        return [f"The {model.settings.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."]
     return []
 
 

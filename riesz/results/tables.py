@@ -86,10 +86,10 @@ class Tables(Diagnoses):
                 "rows_dropped": [self.model.table.rows - len(self.model.kept)],
                 "folds": [self._folds],
                 "repeats": [len(self._crossfit.folds)],
-                "estimator": [self.model.estimator],
+                "estimator": [self.model.settings.estimator],
                 "learner": [self._learner],
                 "cov_type": [self.cov_type],
-                "target": [self.model.target],
+                "target": [self.model.settings.target],
                 "largest_rr": [np.nan if health is None else health["largest_rr"].max()],
                 "effective_n": [np.nan if health is None else health["effective_n"].min()],
             }
@@ -135,7 +135,7 @@ class Tables(Diagnoses):
             ("Outcome", model.endog_names),
             ("Treatment", model.blueprint.treatment.describe()),
             ("Learner", self._learner),
-            ("Estimator", describe(model.estimator)),
+            ("Estimator", describe(model.settings.estimator)),
             ("Covariance", self._covariance_words()),
         ]
 
@@ -146,12 +146,12 @@ class Tables(Diagnoses):
             ("Observations", f"{self.nobs:,}"),
             (f"Rows dropped (missing{', weight 0' if self.model.weighting else ''})", f"{dropped:,}"),
             ("Folds x repeats", f"{folds} x {repeats}"),
-            ("Target", self.model.target),
+            ("Target", self.model.settings.target),
         ]
         if self.model.weighting:
             facts.append(("Weights", self.model.weighting))
-        if self.model.trimming is not None:
-            facts.append(("Trimmed", str(self.model.trimming)))
+        if self.model.settings.trimming is not None:
+            facts.append(("Trimmed", str(self.model.settings.trimming)))
         return facts
 
     def _remarks(self) -> list[str]:

@@ -221,7 +221,7 @@ class TestFormula:
         )
 
     def test_context_is_a_mapping(self) -> None:
-        refused(riesz.FormulaError, ["context is a int", "wanted a mapping"], riesz.ate, ATE, FRAME, context=3)
+        refused(riesz.FormulaError, ["context is a int", "expected a mapping"], riesz.ate, ATE, FRAME, context=3)
 
     def test_dot_that_stands_for_nothing(self) -> None:
         words = ["`.` stands for no column", "leaves out the outcome, treatment, weights and clusters"]
@@ -489,13 +489,13 @@ class TestData:
         [
             ({"family": "binomial"}, ["The outcome `y` ranges from -", "family='binomial' wants values in [0, 1]"]),
             ({"bounds": (0, 1)}, ["The outcome `y` ranges from -", "bounds=(0, 1) were given"]),
-            ({"bounds": (1, 0)}, ["bounds=(1, 0)", "wanted two finite numbers, the smaller first"]),
+            ({"bounds": (1, 0)}, ["bounds=(1, 0)", "expected two finite numbers, the smaller first"]),
             ({"bounds": (0, 0)}, "the smaller first"),
-            ({"bounds": (0, np.inf)}, "wanted two finite numbers"),
-            ({"bounds": (0, np.nan)}, "wanted two finite numbers"),
-            ({"bounds": (0, 1, 2)}, "wanted two finite numbers"),
-            ({"bounds": 3}, "wanted two finite numbers"),
-            ({"bounds": ("0", "1")}, "wanted two finite numbers"),
+            ({"bounds": (0, np.inf)}, "expected two finite numbers"),
+            ({"bounds": (0, np.nan)}, "expected two finite numbers"),
+            ({"bounds": (0, 1, 2)}, "expected two finite numbers"),
+            ({"bounds": 3}, "expected two finite numbers"),
+            ({"bounds": ("0", "1")}, "expected two finite numbers"),
         ],
     )
     def test_limits_of_the_outcome(self, options: dict[str, Any], words: str | list[str]) -> None:
@@ -507,15 +507,15 @@ class TestWeightsAndClusters:
     @pytest.mark.parametrize(
         ("values", "words"),
         [
-            (-FRAME["w"], ["are negative on 120 rows", "wanted numbers, 0 or larger"]),
-            (np.zeros(N), ["are zero on every row", "wanted positive numbers"]),
+            (-FRAME["w"], ["are negative on 120 rows", "expected numbers, 0 or larger"]),
+            (np.zeros(N), ["are zero on every row", "expected at least two positive numbers"]),
             (np.arange(N) == 3, "or on all but one"),
             (np.ones(5), ["has the wrong length: shape (5,)", "each of the 120 rows", "or a column's name"]),
             (np.ones((N, 2)), "has the wrong length: shape (120, 2)"),
             (1.0, "has the wrong length: shape ()"),
             ("ww", ["='ww' is not a column of the data", "Did you mean `w`?"]),
-            ("g", ["are not numbers", "wanted one number for each row"]),
-            (np.where(GAPS, np.inf, 1.0), ["have infinite values", "wanted finite numbers"]),
+            ("g", "must be numbers, one per row"),
+            (np.where(GAPS, np.inf, 1.0), ["have infinite values", "expected finite numbers"]),
             (np.full(N, np.nan), "Every row has a missing value"),
         ],
     )
@@ -525,7 +525,7 @@ class TestWeightsAndClusters:
 
     @pytest.mark.parametrize("values", ["w", FRAME["w"]], ids=["column", "array"])
     def test_frequencies_are_whole(self, values: Any) -> None:
-        words = ["freq_weights count rows", "wanted whole numbers", "For survey weights use weights="]
+        words = ["freq_weights count rows", "must be whole numbers", "For survey weights use weights="]
         refused(riesz.DataError, words, riesz.ate, ATE, FRAME, freq_weights=values)
 
     def test_weights_that_leave_no_arm_or_no_outcome(self) -> None:
@@ -577,24 +577,24 @@ class TestSettings:
             ({"learner": "liner"}, ["learner='liner' is not known", "Did you mean `linear`?", "riesz.Linear(...)"]),
             ({"learner": riesz.Linear}, "learner=Linear is a class; expected a learner: write riesz.Linear()."),
             ({"learner": 3}, "learner=3 is not known"),
-            ({"estimator": "aipw"}, ["estimator='aipw' is not known", "Wanted one of 'direct', 'ipw', 'dr', 'tmle'"]),
+            ({"estimator": "aipw"}, ["estimator='aipw' is not known", "Expected one of 'direct', 'ipw', 'dr', 'tmle'"]),
             ({"estimator": ["dr"]}, "estimator=['dr'] is not known"),
             ({"family": "binomal"}, ["family='binomal'", "Did you mean `binomial`?", "'gaussian', 'binomial'"]),
             ({"target": "sampel"}, ["target='sampel'", "Did you mean `sample`?", "'population', 'sample'"]),
             ({"na_action": "omit"}, ["na_action='omit'", "'drop', 'raise'"]),
-            ({"folds": 0}, ["folds=0", "wanted a whole number", "or fold labels"]),
-            ({"folds": 2.5}, "folds=2.5: wanted a whole number"),
-            ({"folds": -1}, "folds=-1: wanted a whole number"),
-            ({"folds": None}, "folds=None: wanted a whole number"),
-            ({"folds": True}, "folds=True: wanted a whole number"),
-            ({"folds": np.nan}, "folds=nan: wanted a whole number"),
-            ({"folds": np.inf}, "folds=inf: wanted a whole number"),
-            ({"repeats": 0}, "repeats=0: wanted a whole number, 1 or larger"),
-            ({"repeats": 1.5}, "repeats=1.5: wanted a whole number"),
-            ({"n_jobs": -1}, "n_jobs=-1: wanted a whole number, 1 or larger"),
-            ({"seed": -1}, "seed=-1: wanted a whole number, 0 or larger"),
-            ({"seed": None}, "seed=None: wanted a whole number"),
-            ({"seed": 1.5}, "seed=1.5: wanted a whole number"),
+            ({"folds": 0}, ["folds=0", "expected a whole number", "or fold labels"]),
+            ({"folds": 2.5}, "folds=2.5: expected a whole number"),
+            ({"folds": -1}, "folds=-1: expected a whole number"),
+            ({"folds": None}, "folds=None: expected a whole number"),
+            ({"folds": True}, "folds=True: expected a whole number"),
+            ({"folds": np.nan}, "folds=nan: expected a whole number"),
+            ({"folds": np.inf}, "folds=inf: expected a whole number"),
+            ({"repeats": 0}, "repeats=0: expected a whole number, 1 or larger"),
+            ({"repeats": 1.5}, "repeats=1.5: expected a whole number"),
+            ({"n_jobs": -1}, "n_jobs=-1: expected a whole number, 1 or larger"),
+            ({"seed": -1}, "seed=-1: expected a whole number, 0 or larger"),
+            ({"seed": None}, "seed=None: expected a whole number"),
+            ({"seed": 1.5}, "seed=1.5: expected a whole number"),
         ],
     )
     def test_keywords(self, options: dict[str, Any], words: str | list[str]) -> None:
@@ -607,7 +607,10 @@ class TestSettings:
             ({"folds": np.arange(5)}, ["folds has the wrong length: shape (5,)", "each of the 120 rows"]),
             ({"folds": "fold"}, "folds='fold' is not a column of the data"),
             ({"folds": np.zeros(N)}, ["folds has a single label", "folds=1 for no sample splitting"]),
-            ({"folds": np.arange(N) % 2, "repeats": 2}, ["labels of your own and repeats > 1", "Use repeats=1"]),
+            (
+                {"folds": np.arange(N) % 2, "repeats": 2},
+                ["folds gives labels and repeats is larger than 1", "Use repeats=1"],
+            ),
         ],
     )
     def test_folds(self, options: dict[str, Any], words: str | list[str]) -> None:
@@ -640,13 +643,13 @@ class TestEstimand:
     def test_type(self, estimand: Any) -> None:
         words = [
             "estimand is ",
-            "wanted an estimand such as riesz.ATE(), a list of them, or a mapping from names to them",
+            "expected an estimand such as riesz.ATE(), a list of them, or a mapping from names to them",
         ]
         refused(riesz.EstimandError, words, riesz.estimate, ATE, FRAME, estimand)
 
     @pytest.mark.parametrize("name", [1, "", " ", None, ("a", "b")], ids=repr)
     def test_names(self, name: Any) -> None:
-        words = [f"a mapping with the key {name!r}", "wanted names for the parameters"]
+        words = [f"a mapping with the key {name!r}", "expected names of parameters"]
         refused(riesz.EstimandError, words, riesz.estimate, ATE, FRAME, {name: riesz.ATE()})
 
     @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ class TestLearnersOfMuAlone:
 
     def test_results_say_why_there_is_no_error(self, request: pytest.FixtureRequest, name: str) -> None:
         result = fit(request, name, first_case(name))
-        assert result.model.estimator == "direct"
+        assert result.model.settings.estimator == "direct"
         assert result.conf_int().isna().all().all()
         assert set(result.estimates.index.get_level_values("estimator")) == {"direct"}
         text = " ".join(str(result.summary()).split())

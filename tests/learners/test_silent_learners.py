@@ -513,21 +513,21 @@ def test_tiny_units_of_a_covariate_do_not_break_splines() -> None:
         ({"folds": 10**30}, "folds=1000000000000000000000000000000, but only 400 rows are in use"),
         ({"folds": 10**9999}, r"folds=10\*\*9999 or so, but only 400 rows are in use"),
         ({"folds": 1e300}, "folds=1e\\+300, but only 400 rows are in use"),
-        ({"folds": -(10**30)}, "folds=-10+: wanted a whole number"),
-        ({"folds": np.inf}, "folds=inf: wanted a whole number"),
-        ({"folds": 2.5}, "folds=2.5: wanted a whole number"),
-        ({"folds": True}, "folds=True: wanted a whole number"),
+        ({"folds": -(10**30)}, "folds=-10+: expected a whole number"),
+        ({"folds": np.inf}, "folds=inf: expected a whole number"),
+        ({"folds": 2.5}, "folds=2.5: expected a whole number"),
+        ({"folds": True}, "folds=True: expected a whole number"),
         ({"repeats": 10**30}, "repeats=10+: must be at most 10,000"),
         ({"repeats": 10**6}, "repeats=1000000: must be"),
-        ({"repeats": True}, "repeats=True: wanted a whole number"),
-        ({"repeats": 2.0}, "repeats=2.0: wanted a whole number"),
-        ({"n_jobs": 0}, "n_jobs=0: wanted a whole number"),
-        ({"n_jobs": True}, "n_jobs=True: wanted a whole number"),
-        ({"n_jobs": -1}, "n_jobs=-1: wanted a whole number"),
-        ({"seed": -1}, "seed=-1: wanted a whole number"),
-        ({"seed": 1.5}, "seed=1.5: wanted a whole number"),
-        ({"seed": True}, "seed=True: wanted a whole number"),
-        ({"seed": "a"}, "seed='a': wanted a whole number"),
+        ({"repeats": True}, "repeats=True: expected a whole number"),
+        ({"repeats": 2.0}, "repeats=2.0: expected a whole number"),
+        ({"n_jobs": 0}, "n_jobs=0: expected a whole number"),
+        ({"n_jobs": True}, "n_jobs=True: expected a whole number"),
+        ({"n_jobs": -1}, "n_jobs=-1: expected a whole number"),
+        ({"seed": -1}, "seed=-1: expected a whole number"),
+        ({"seed": 1.5}, "seed=1.5: expected a whole number"),
+        ({"seed": True}, "seed=True: expected a whole number"),
+        ({"seed": "a"}, "seed='a': expected a whole number"),
     ],
 )
 def test_absurd_numbers_are_refused(options: dict[str, object], words: str) -> None:
@@ -542,4 +542,4 @@ def test_large_numbers_that_make_sense_are_fine(tmp_path: Path) -> None:
     np.testing.assert_array_equal(many.influence, plain.influence)
     large = riesz.ade("y ~ treat(d) + x1", dose(), seed=10**30)
     large.save(tmp_path / "fit.riesz")
-    assert riesz.load(tmp_path / "fit.riesz").model.seed == 10**30
+    assert riesz.load(tmp_path / "fit.riesz").model.settings.seed == 10**30

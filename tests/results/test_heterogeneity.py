@@ -21,7 +21,7 @@ def fit(binary_frame: pd.DataFrame) -> riesz.Results:
 
 
 def pseudo_outcome(fit: riesz.Results) -> np.ndarray:
-    return ESTIMATORS[fit.model.estimator](fit.predictions, fit.model.blueprint.design).values[0]
+    return ESTIMATORS[fit.model.settings.estimator](fit.predictions, fit.model.blueprint.design).values[0]
 
 
 def robust(y: np.ndarray, x: np.ndarray, weights: np.ndarray | None = None, clusters: np.ndarray | None = None):
@@ -153,7 +153,7 @@ def test_projection_formulas(fit: riesz.Results, binary_frame: pd.DataFrame) -> 
         fit.blp("~ x9")
     with pytest.raises(riesz.DataError, match="collinear"):
         fit.blp("~ x1 + I(2 * x1)")
-    assert fit.model.estimator == "dr"
+    assert fit.model.settings.estimator == "dr"
     direct = riesz.ate(FORMULA, binary_frame, estimator="direct").blp("~ x1")
     assert direct.bse.isna().all()
     assert direct.heterogeneity()["p_value"].isna().all()

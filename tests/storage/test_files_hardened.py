@@ -598,7 +598,8 @@ def alter_arrays(arrays: Arrays, draw: random.Random) -> str:
     )
     made = values.copy()
     if how in ("float32", "int64", "bool", ">f8"):
-        made = np.nan_to_num(values).astype(how)
+        with np.errstate(all="ignore"):
+            made = np.nan_to_num(values).astype(how)
     elif how in ("nan", "negative", "huge") and values.size and values.dtype.kind in "if":
         largest = np.iinfo(values.dtype).max if values.dtype.kind == "i" else 1e300
         made.flat[0] = {"nan": np.nan if values.dtype.kind == "f" else -7, "negative": -1, "huge": largest}[how]
@@ -678,17 +679,17 @@ def set_in(content: Any, path: str, value: Any) -> None:
     [
         ("parts/dict/treatment/fields/name", "nothing", "a column of the formula is no covariate"),
         ("parts/dict/treatment/fields/levels", {"tuple": ["u", "v"]}, "the treatment's levels"),
-        ("parts/dict/target", "everyone", "the target"),
-        ("parts/dict/seed", -1, "the seed"),
+        ("settings/target", "everyone", "target='everyone' is not known"),
+        ("settings/seed", -1, "seed=-1: expected a whole number"),
         ("parts/dict/base/fields/family", "poisson", "the family"),
         ("parts/dict/base/fields/names", {"tuple": ["x"]}, "the names of the columns"),
         ("parts/dict/covariates", {"tuple": ["nothing"]}, "a column of the formula is not in the data"),
         ("parts/dict/weights/fields/frequency", 1, "Weights.frequency is of the wrong type"),
-        ("parts/dict/trimming", {"type": "Trimming", "fields": {}}, "the trimming"),
+        ("settings/trim", {"type": "Trimming", "fields": {}}, "trim=Trimming"),
         ("fitted/dict/trained", {"tuple": []}, "the folds have the wrong shape"),
         ("fitted/dict/predictions", {"tuple": []}, "the predictions"),
         ("learner", {"type": "Linear", "fields": {"penalty": -1}}, "penalty=-1"),
-        ("learner", None, "Model.learner is of the wrong type"),
+        ("learner", None, "the learner is of the wrong type"),
         ("fits", [], "not one fit for each fold"),
         ("recipe/estimands", {"tuple": [1]}, "Recipe.estimands is of the wrong type"),
         ("recipe/columns", [1], "Recipe.columns is of the wrong type"),

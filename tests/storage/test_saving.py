@@ -338,7 +338,7 @@ def test_altered_files_run_nothing(file: Path, tmp_path: Path, monkeypatch: pyte
         document["content"]["parts"]["dict"]["weights"] = {"type": "Popen", "fields": {"args": ["touch", "trapped"]}}
 
     def other_numbers(document: Any) -> None:
-        document["content"]["parts"]["dict"]["estimator"] = "tmle"
+        document["content"]["settings"]["estimator"] = "tmle"
         document["content"]["fitted"]["dict"]["params"] = {"array": "a0"}
 
     def lost_part(document: Any) -> None:

@@ -69,7 +69,7 @@ class NeuralEmbedding(ArmByArm):
     >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
     >>> quick = riesz.NeuralEmbedding(width=16, stages=(riesz.Stage(1e-2, 5, 5),))
     >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2)
-    >>> fit.model.estimator, bool(fit.bse.isna().all())
+    >>> fit.model.settings.estimator, bool(fit.bse.isna().all())
     ('direct', True)
     """
 
