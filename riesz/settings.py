@@ -21,6 +21,7 @@ from riesz.crossfit.trimming import Trimming, read_trim, trim
 from riesz.errors import ArgumentError, DataError, FormulaError, LearnerError, nearest
 from riesz.estimators import ESTIMATORS
 from riesz.learners import Learner, find_learner
+from riesz.syntax.calls import shown
 
 _MOST_REPEATS = 10_000
 _UNSET: Any = None  # the default of a field that is never None once the settings are built
@@ -49,13 +50,6 @@ class Options(TypedDict, total=False):
     context: Mapping[str, Any] | None
 
 
-def _shown(value: Any) -> str:
-    """A value as text; for a number with hundreds of digits, only its size."""
-    if isinstance(value, int) and value.bit_length() > 1000:
-        return f"about {'-' if value < 0 else ''}10**{int(value.bit_length() * np.log10(2))}"
-    return repr(value) if not isinstance(value, np.generic) else str(value)
-
-
 def _is_whole(value: Any, floats: bool = False) -> bool:
     """Whether a value is a whole number of any size; True and False are not, and 5.0 is only if ``floats``."""
     if isinstance(value, float):  # includes numpy's
@@ -76,7 +70,7 @@ def _one_of(known: Iterable[str]) -> Check:
 def _whole(least: int) -> Check:
     def check(name: str, value: Any) -> int:
         if not _is_whole(value) or value < least:
-            raise LearnerError(f"{name}={_shown(value)}: expected a whole number, {least} or larger.")
+            raise LearnerError(f"{name}={shown(value)}: expected a whole number, {least} or larger.")
         return int(value)
 
     return check
@@ -92,7 +86,7 @@ def _check_repeats(name: str, value: Any) -> int | None:
     repeats: int = _whole(1)(name, value)
     if repeats > _MOST_REPEATS:
         raise LearnerError(
-            f"repeats={_shown(repeats)}: must be at most {_MOST_REPEATS:,}. Cross-fitting is repeated so that the answer does not "
+            f"repeats={shown(repeats)}: must be at most {_MOST_REPEATS:,}. Cross-fitting is repeated so that the answer does not "
             "depend on one split, and a few repeats do that."
         )
     return repeats
@@ -104,9 +98,9 @@ def _check_folds(name: str, value: Any) -> Any:
         return value  # labels, which are checked against the data
     if not (_is_whole(value, floats=True) and value >= 1):
         raise LearnerError(
-            f"folds={_shown(value)}: expected a whole number (1 means no sample splitting) or fold labels."
+            f"folds={shown(value)}: expected a whole number (1 means no sample splitting) or fold labels."
         )
-    return int(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_bounds(name: str, value: Any) -> tuple[float, float] | None:

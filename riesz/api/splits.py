@@ -14,6 +14,7 @@ from riesz.design.design import Blueprint
 from riesz.design.table import ClusterLabels
 from riesz.errors import DataError
 from riesz.settings import Settings
+from riesz.syntax.calls import shown
 
 
 def split_rows(
@@ -63,7 +64,7 @@ def _draw_all(blueprint: Blueprint, settings: Settings, clusters: ClusterLabels)
     base, folds = blueprint.design.base, int(settings.folds)
     n, treatment = len(base.y), blueprint.treatment
     if folds > n:
-        raise DataError(f"folds={folds}, but only {n} rows are in use. Use fewer folds.")
+        raise DataError(f"folds={shown(settings.folds)}, but only {n} rows are in use. Use fewer folds.")
     _check_arms(folds, base.strata, treatment.name, [treatment.label(level) for level in treatment.levels])
     _check_clusters(folds, clusters)
     copies = None if clusters.codes else find_copies(base)

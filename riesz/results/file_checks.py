@@ -172,7 +172,7 @@ def _check_settings(model: Model) -> None:
     for name in ("folds", "weights", "freq_weights", "cluster"):
         value = getattr(settings, name)
         for part in value if isinstance(value, tuple) else (value,):
-            _need(part is None or isinstance(part, (int, str, pd.Series)), f"the setting {name}")
+            _need(part is None or isinstance(part, (int, float, str, pd.Series)), f"the setting {name}")
             _need(not isinstance(part, pd.Series) or len(part) == model.table.rows, f"the setting {name}")
 
 

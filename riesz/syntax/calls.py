@@ -58,6 +58,20 @@ def check_call(who: str, function: Callable[..., Any], arguments: Sequence[Any],
         raise ArgumentError(f"{who} needs {listing(lost)}, as in {given}{', '.join(f'{name}=...' for name in lost)}).")
 
 
+def shown(value: object) -> str:
+    """A value as messages show it; for a number with hundreds of digits, only its size.
+
+    Examples
+    --------
+    >>> from riesz.syntax.calls import shown
+    >>> shown("a"), shown(10**999)
+    ("'a'", 'about 10**999')
+    """
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"about {'-' if value < 0 else ''}10**{int(value.bit_length() * np.log10(2))}"
+    return repr(value) if not isinstance(value, np.generic) else str(value)
+
+
 def is_number(value: object) -> bool:
     """Whether a value is one finite number; truth values and text are not."""
     if isinstance(value, bool) or not isinstance(value, Real):

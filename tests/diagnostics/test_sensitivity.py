@@ -200,7 +200,7 @@ def test_bad_input(call, message: str) -> None:
 
 def test_what_cannot_be_done_says_so() -> None:
     frame, mu, _ = draw(200, seed=7)
-    with pytest.raises(riesz.RieszError, match="wants a debiased estimate"):
+    with pytest.raises(riesz.RieszError, match="needs a debiased estimate"):
         riesz.ate(FORMULA, frame, estimator="direct").sensitivity()
     turned = np.where(frame["a"] == 1, 0.02, 0.98)  # a representer that is far too long
     with pytest.raises(riesz.RieszError, match="is not positive for ATE"):
