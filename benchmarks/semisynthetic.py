@@ -164,7 +164,7 @@ def without_srr(fit: riesz.Results) -> dict[str, float]:
         parts = []
         for split in splits:
             own = next(fits)
-            plain = replace(own, readings=tuple(replace(reading, srr=False) for reading in own.readings))
+            plain = replace(own, objective=replace(own.objective, srr=False))
             parts.append(plain.predict(design.take(split.test)))
         whole = join(parts, [split.test for split in splits])
         for name, values in found.items():

@@ -284,7 +284,7 @@ def _write_networks(fit: Any) -> Any:
 
 
 #: Fits that are stored as something else.
-STORED: dict[str, Callable[[Any], Any]] = dict.fromkeys(("Ensemble", "Blended", "Networks"), _write_networks)
+STORED: dict[str, Callable[[Any], Any]] = dict.fromkeys(("Ensemble", "Blended"), _write_networks)
 
 
 def _write_one(fit: Fit, writer: Writer) -> Any:
@@ -301,7 +301,7 @@ def _read_fits(fits: Sequence[Any], base: Any, learner: Any) -> tuple[Fit, ...]:
 
         for fit in fits:
             _check_networks(fit.networks, learner)
-        return tuple(restore(fits, base))
+        return tuple(restore(fits, base, learner.objective(base.family)))
     return tuple(fits)
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 
 from riesz.errors import RieszError
 from riesz.storage.annotations import check_fields
+from riesz.storage.conversion import convert
 
 AnyArray = npt.NDArray[Any]
 
@@ -48,13 +49,9 @@ TYPES = {
     "Propensity": "riesz.learners.propensity.learner",
     "MADNet": "riesz.learners.neural.madnet",
     "RieszNet": "riesz.learners.neural.riesznet",
-    "RieszReading": "riesz.learners.neural.objectives.riesz_loss",
     "DragonNet": "riesz.learners.neural.dragonnet",
-    "PropensityReading": "riesz.learners.neural.objectives.propensity_loss",
     "TARNet": "riesz.learners.neural.tarnet",
-    "OutcomeReading": "riesz.learners.neural.objectives.outcome",
     "NeuralEmbedding": "riesz.learners.neural.neural_embedding",
-    "EmbeddingReading": "riesz.learners.neural.neural_embedding",
     "Stage": "riesz.learners.neural.engine.schedule",
     "StoredNetworks": "riesz.learners.neural.engine.storage",
     "StoredNetwork": "riesz.learners.neural.engine.storage",
@@ -68,11 +65,6 @@ TYPES = {
     "Expansions": "riesz.learners.neural.engine.features",
     "RememberedFit": "riesz.results.remembered",
     "RememberedLearner": "riesz.results.remembered",
-}
-
-#: Settings that have another name in older files: type to old name to new name.
-RENAMED_FIELDS: dict[str, dict[str, str]] = {
-    name: {"stack": "side_by_side"} for name in ("MADNet", "RieszNet", "DragonNet", "TARNet", "NeuralEmbedding")
 }
 
 
@@ -200,8 +192,7 @@ class Reader:
             case {"date": str(text)}:
                 return datetime.date.fromisoformat(text)
             case {"type": str(name), "fields": dict(items)} if name in TYPES:
-                renamed = RENAMED_FIELDS.get(name, {})
-                content = {renamed.get(str(key), str(key)): self.read(item) for key, item in items.items()}
+                content = {str(key): self.read(item) for key, item in convert(name, items).items()}
                 made = getattr(import_module(TYPES[name]), name)(**content)
                 check_fields(made)
                 return made

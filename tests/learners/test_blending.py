@@ -16,8 +16,8 @@ from riesz.design.moment import Evaluation
 from riesz.learners.companion.blending import Blended, blend
 from riesz.learners.companion.splines import ClosedForm, make_closed_form, refit
 from riesz.learners.linear.ridge import make_basis
+from riesz.learners.neural.engine.ensemble import Ensemble
 from riesz.learners.neural.engine.features import make_expansions
-from riesz.learners.neural.engine.fit import Ensemble
 from riesz.learners.neural.engine.points import make_stations
 from riesz.learners.neural.engine.scaling import units
 from riesz.predictions import Predictions
@@ -120,17 +120,20 @@ def test_small_arms_share_a_regression(binary_frame: pd.DataFrame) -> None:
     assert made.mu.parts == ()
 
 
-class Told:
-    """A network that knows what it is told, by row of the base."""
+class Known:
+    """An objective whose networks are predictions, by row of the base."""
 
-    def __init__(self, predictions: Predictions) -> None:
-        self.known = predictions
-
-    def predict(self, design: Design) -> Predictions:
+    def readout(self, network: Predictions, design: Design) -> Predictions:
         def pick(values: np.ndarray) -> np.ndarray:
             return values[..., design.rows]
 
-        return Predictions(self.known.mu.map(pick), self.known.rr.map(pick), scale_free=True)
+        return Predictions(network.mu.map(pick), network.rr.map(pick), scale_free=True)
+
+
+def known(*networks: tuple[Evaluation, Evaluation]) -> Ensemble:
+    """Networks that predict the given mu and rr."""
+    predictions = tuple(Predictions(mu, rr, scale_free=True) for mu, rr in networks)
+    return Ensemble(predictions, Known())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("good", [True, False])
@@ -152,8 +155,7 @@ def test_weights_follow_what_predicts_unseen_rows(good: bool) -> None:
         mu = mu.map(lambda values: values + 5 * noise)
         rr = rr.map(lambda values: values + 20 * noise)
     parts = np.array_split(np.random.default_rng(2).permutation(2000), 4)
-    told = Ensemble(tuple(Told(Predictions(mu, rr, scale_free=True)) for _ in parts))  # type: ignore[arg-type]
-    found = blend(told, closed, closed.stations(design.base), design, parts).blend
+    found = blend(known(*[(mu, rr)] * len(parts)), closed, closed.stations(design.base), design, parts).blend
     weights = np.array([*found.mu, found.rr[0]])
     assert weights.shape == (3,)
     assert (weights < 0.35).all() if good else (weights > 0.95).all()
@@ -175,8 +177,8 @@ def test_networks_are_judged_as_the_average_they_are() -> None:
     ]  # alone five times the closed form's error, together the same
 
     def weights(networks: list[Evaluation]) -> np.ndarray:
-        told = tuple(Told(Predictions(one, rr, scale_free=True)) for one in networks)
-        return blend(Ensemble(told), closed, stations, design, parts).blend.mu  # type: ignore[arg-type]
+        ensemble = known(*((network, rr) for network in networks))
+        return blend(ensemble, closed, stations, design, parts).blend.mu
 
     assert 0.3 < weights(noisy).mean() < 0.7
     assert weights(noisy[:1] * 5).mean() > 0.75
@@ -190,10 +192,10 @@ def test_each_arm_has_the_mu_that_suits_it() -> None:
     closed, mu, rr = closed_form(design)
     treated = draw.data["a"].to_numpy() == 1
     nonsense = mu.observed + 5 * np.random.default_rng(1).standard_normal(2000)
-    known = simulation.mu(draw.data.assign(a=1))
-    told = replace(mu, observed=np.where(treated, known, nonsense), values=np.stack([known, nonsense]))
+    truth = simulation.mu(draw.data.assign(a=1))
+    partly = replace(mu, observed=np.where(treated, truth, nonsense), values=np.stack([truth, nonsense]))
     parts = np.array_split(np.random.default_rng(2).permutation(2000), 4)
-    networks = Ensemble(tuple(Told(Predictions(told, rr, scale_free=True)) for _ in parts))  # type: ignore[arg-type]
+    networks = known(*[(partly, rr)] * len(parts))
     stations = closed.stations(design.base)
     found = blend(networks, closed, stations, design, parts)
     untreated, in_treated = found.blend.mu
@@ -201,7 +203,7 @@ def test_each_arm_has_the_mu_that_suits_it() -> None:
     assert in_treated < 0.35
     blended = found.predict(design).mu
     at_one, at_zero = blended.values
-    np.testing.assert_allclose(at_one, in_treated * mu.values[0] + (1 - in_treated) * known)
+    np.testing.assert_allclose(at_one, in_treated * mu.values[0] + (1 - in_treated) * truth)
     np.testing.assert_allclose(at_zero, untreated * mu.values[1] + (1 - untreated) * nonsense)
     np.testing.assert_allclose(blended.observed, np.where(treated, at_one, at_zero))
 
@@ -215,7 +217,7 @@ def test_an_arm_with_few_unseen_rows_is_weighed_with_everyone() -> None:
     closed, mu, rr = closed_form(design)
     n = len(data)
     noisy = mu.map(lambda values: values + np.random.default_rng(1).standard_normal(n))
-    networks = Ensemble((Told(Predictions(noisy, rr, scale_free=True)),) * 2)  # type: ignore[arg-type]
+    networks = known((noisy, rr), (noisy, rr))
     seen = np.random.default_rng(2).permutation(n)[: n // 3]
     parts = [seen[: len(seen) // 2], seen[len(seen) // 2 :]]
     found = blend(networks, closed, closed.stations(design.base), design, parts)

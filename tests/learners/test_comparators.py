@@ -15,7 +15,7 @@ import riesz
 from riesz import datasets
 from riesz.design.design import Design
 from riesz.learners.neural.engine.batching import Batch, Feed, Scales
-from riesz.learners.neural.objectives.base import Objective, Seen, pull_back, see
+from riesz.learners.neural.objectives.base import Objective, Outputs, make_outputs, pull_back
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss
 
 SMALL: dict[str, Any] = {"width": 16, "stages": (riesz.Stage(1e-2, 12, 12),), "batch_size": 32}
@@ -58,15 +58,15 @@ def test_slopes_of_the_loss_are_its_derivatives(learner: Any, family: str) -> No
     fit = riesz.estimate("y ~ treat(a) + .", draw, [riesz.ATE(), riesz.ATT()], family=family)
     rows = np.stack([np.arange(32), np.arange(28, 60)])
     batch, scales, feed = batch_of(learner, fit.model.blueprint.design, rows)
-    shape = learner._shape(feed, 2)
+    shape = learner._shape(feed, 2, learner.objective(family))
     k, e = shape.components, shape.extras
     generator = torch.Generator().manual_seed(3)
     sizes = ((2, 32, k), (2, 32, k), (2, 32), (2, e))
-    seen = Seen(*(3.0 * torch.randn(size, generator=generator) for size in sizes))  # wide: squeezing counts
-    objective = learner._objective(family)
+    outputs = Outputs(*(3.0 * torch.randn(size, generator=generator) for size in sizes))  # wide: squeezing counts
+    objective = learner.objective(family)
     state = (batch, scales, torch.tensor([3.0, 5.0]), torch.zeros(2, k))
-    _, formula = objective.slopes(seen, *state)
-    _, automatic = Objective.slopes(objective, seen, *state)
+    _, formula = objective.slopes(outputs, *state)
+    _, automatic = Objective.slopes(objective, outputs, *state)
     for one, other in zip(formula, automatic, strict=True):
         torch.testing.assert_close(one if one.numel() else other, other)
 
@@ -93,8 +93,10 @@ def test_the_inverse_propensity_minimises_the_riesz_loss(question: Any) -> None:
     treated = batch.shares[0, ..., 1].round().numpy()  # of each station, shape (n, S)
     rr = torch.as_tensor(np.where(treated == 1, at_1[:, None], at_0[:, None]), dtype=torch.float32)
     heads = (rr * scales.constraint[0, 0]).reshape(1, -1, 1)
-    seen = see(heads, torch.zeros(1, len(data), 2), batch, torch.zeros(1, 1))
-    _, slopes = RieszLoss("gaussian", 0.1, 0.0).slopes(seen, batch, scales, torch.zeros(1), torch.zeros(1, 1))
+    outputs = make_outputs(heads, torch.zeros(1, len(data), 2), batch, torch.zeros(1, 1))
+    _, slopes = RieszLoss("gaussian", 0.1, 0.0, srr=True).slopes(
+        outputs, batch, scales, torch.zeros(1), torch.zeros(1, 1)
+    )
     gradient = pull_back(slopes, batch, feed.dual)[0].reshape(treated.shape).numpy()
     assert np.abs(gradient).sum() > 1e-3
     for cell in range(4):
@@ -195,15 +197,16 @@ class TestSRR:
         """With mu and rr held, epsilon descends to the regression of what mu leaves on rr."""
         fit = riesz.ate("y ~ treat(a) + x1", binary_frame, learner="linear", folds=1)
         design = fit.model.blueprint.design
-        batch, scales, feed = batch_of(learner, design, np.arange(400)[None])
-        objective, k = learner._objective("gaussian"), learner._shape(feed, 1).components
+        batch, scales, _ = batch_of(learner, design, np.arange(400)[None])
+        objective = learner.objective("gaussian")
+        k = objective.heads(1).linear
         generator = torch.Generator().manual_seed(1)
         heads, outcome = torch.randn((1, 400, k), generator=generator), torch.randn((1, 400), generator=generator)
         epsilon = torch.zeros(1, 1)
         for _ in range(500):
-            seen = Seen(heads, torch.zeros_like(heads), outcome, epsilon)
+            outputs = Outputs(heads, torch.zeros_like(heads), outcome, epsilon)
             epsilon = (
-                epsilon - 0.02 * objective.slopes(seen, batch, scales, torch.zeros(1), torch.zeros(1, k))[1].extras
+                epsilon - 0.02 * objective.slopes(outputs, batch, scales, torch.zeros(1), torch.zeros(1, k))[1].extras
             )
         rr = heads[..., 0] if learner is RIESZ else objective._representer(heads[..., 0], batch)[0][..., 0]
         left = batch.y - outcome
@@ -215,7 +218,7 @@ class TestSRR:
         both = [riesz.ATE(), riesz.Mean(1)]
         fit = riesz.estimate("y ~ treat(a) + x1", binary_frame, both, learner=replace(learner, srr=True), folds=2)
         for one in fit._crossfit.fits:
-            epsilon = one.ensemble.fits[0].extras
+            epsilon = one.networks[0].extras
             assert epsilon.shape == (2,)
             assert (epsilon != 0).all()
 
@@ -226,7 +229,7 @@ def test_dragonnet_trains_with_the_rr_that_it_reports(binary_frame: pd.DataFrame
     design = riesz.estimate("y ~ treat(a) + x1", binary_frame, estimands, learner="linear").model.blueprint.design
     batch, _, _ = batch_of(DRAGON, design, np.arange(400)[None])
     logit = torch.linspace(-6, 6, 400)[None]
-    trained, _ = DRAGON._objective("gaussian")._representer(logit, batch)
+    trained, _ = DRAGON.objective("gaussian")._representer(logit, batch)
     p = (torch.sigmoid(logit[0].double()).numpy() + DRAGON.squeeze) / (1 + 2 * DRAGON.squeeze)
     a, x = binary_frame["a"].to_numpy(), binary_frame["x1"].to_numpy() > 0
     ate = a / p - (1 - a) / (1 - p)
@@ -297,7 +300,7 @@ def test_units_do_not_matter(continuous_frame: pd.DataFrame) -> None:
 def test_the_treatment_is_no_input(binary_frame: pd.DataFrame) -> None:
     """The body of TARNet sees x1 alone."""
     fit = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=TAR, folds=1)
-    assert fit._crossfit.fits[0].ensemble.fits[0].shape.inputs == 1
+    assert fit._crossfit.fits[0].networks[0].shape.inputs == 1
     with pytest.raises(riesz.LearnerError, match="has none beside the treatment"):
         riesz.ate("y ~ treat(a)", binary_frame, learner=TAR)
 

@@ -17,7 +17,7 @@ from riesz.learners.neural.engine.groups import draw_members
 from riesz.learners.neural.engine.network import NetworkBatch, Shape, initial
 from riesz.learners.neural.engine.points import make_stations
 from riesz.learners.neural.engine.scaling import make_scale
-from riesz.learners.neural.objectives.base import Objective, Seen
+from riesz.learners.neural.objectives.base import Objective, Outputs
 
 SMALL = riesz.MADNet(
     width=16,
@@ -305,7 +305,7 @@ def weights_after(frame: pd.DataFrame, epochs: int, **changes: object) -> torch.
     )
     fit = riesz.ate("y ~ treat(a) + x1 + x2", frame, learner=replace(learner, keep="last"), folds=1)
     (one,) = fit._crossfit.fits
-    return one.fits[0].trained.mu
+    return one.networks[0].trained.mu
 
 
 def test_the_larger_learning_rate_is_that_of_the_treatments_main_effect(binary_frame: pd.DataFrame) -> None:
@@ -450,7 +450,7 @@ def test_mu_and_rr_each_keep_their_best_epoch(binary_frame: pd.DataFrame) -> Non
     for member, course in history.groupby("member"):
         best = [course.loc[course[name].idxmin(), "epoch"] for name in ("outcome_loss", "rest")]
         assert course["epoch"].max() in (max(best) + 9, 60)
-        trained = fit._crossfit.fits[member].fits[0].trained
+        trained = fit._crossfit.fits[member].networks[0].trained
         assert torch.equal(trained.mu, trained.rr) == (best[0] == best[1])
         differ.append(best[0] != best[1])
     assert any(differ)
@@ -470,10 +470,10 @@ def test_slopes_of_the_loss_are_its_derivatives(family: str, changes: dict[str, 
     scales = Scales([(scale, 0), (scale, 0)], feed)
     batch = feed.batch(torch.as_tensor(np.stack([rows[:32], rows[28:]])), torch.ones(2, 32), scales)
     generator = torch.Generator().manual_seed(3)
-    seen = Seen(*(torch.randn(shape, generator=generator) for shape in ((2, 32, 2), (2, 32, 2), (2, 32))))
+    outputs = Outputs(*(torch.randn(shape, generator=generator) for shape in ((2, 32, 2), (2, 32, 2), (2, 32))))
     state = (batch, scales, torch.tensor([3.0, 5.0]), torch.tensor([[0.3, -0.2], [0.1, 0.4]]))
-    objective = learner._objective(base.family)
-    _, formula = objective.slopes(seen, *state)
-    _, automatic = Objective.slopes(objective, seen, *state)
+    objective = learner.objective(base.family)
+    _, formula = objective.slopes(outputs, *state)
+    _, automatic = Objective.slopes(objective, outputs, *state)
     for one, other in zip(formula, automatic, strict=True):
         torch.testing.assert_close(one, other)

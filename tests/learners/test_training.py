@@ -82,7 +82,7 @@ class TestGrowingPenalty:
         np.testing.assert_allclose(rest, SMALL.penalty * history["violation"], rtol=1e-3, atol=1e-5)
 
     def test_it_ends(self, data: pd.DataFrame) -> None:
-        objective = replace(SMALL, growth=2.0)._objective("gaussian")
+        objective = replace(SMALL, growth=2.0).objective("gaussian")
         rates = objective._rate(torch.tensor([0.0, 3.0, 500.0]))
         np.testing.assert_allclose(rates[:, 0], SMALL.penalty * np.array([1.0, 8.0, MOST_GROWTH]))
 

@@ -26,7 +26,7 @@ from riesz.design.moment import Evaluation
 from riesz.learners.base import Fit
 from riesz.learners.companion.splines import ClosedForm, Rows, arms_of, refit
 from riesz.learners.linear.learner import probability
-from riesz.learners.neural.engine.fit import Ensemble
+from riesz.learners.neural.engine.ensemble import Ensemble
 from riesz.learners.neural.engine.points import Stations
 from riesz.predictions import Predictions, join
 
@@ -121,7 +121,7 @@ def blend(
     held = design.take(seen)
     others = [refit(closed, design.take(np.setdiff1d(rows, part)), stations, seed) for part in parts]
     a = join([_closed(one, stations, design.take(part)) for one, part in zip(others, parts, strict=True)], place)
-    each = [network.predict(held) for network in networks.fits]
+    each = networks.predict_each(held)
     b = join([_at(one, own) for one, own in zip(each, place, strict=True)], place)
     moment = held.base.moment
     readings = np.stack([held.mean(moment.apply(r, seen)) for r in (a.rr, b.rr)])

@@ -17,6 +17,7 @@ from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.checks import check_settings
 from riesz.learners.neural.engine.batching import Feed, Scales
+from riesz.learners.neural.engine.ensemble import Ensemble
 from riesz.learners.neural.engine.features import Expansions, make_expansions
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.engine.groups import (
@@ -57,18 +58,22 @@ PAPER_SETTINGS = {
 
 
 @dataclass(frozen=True)
-class TrainedNetwork:
-    """A network after training.
+class TrainedDesign:
+    """A design and its trained networks.
 
     Attributes
     ----------
-    fit : NetworkFit
-    held_out : ndarray of int
-        The rows of its base that it kept back to decide when to stop, in the last stage.
+    design : Design
+    seed : int
+    ensemble : Ensemble
+    held_out : list of ndarray of int
+        For each network the rows of the base that it kept for validation, in the last stage.
     """
 
-    fit: NetworkFit
-    held_out: npt.NDArray[np.intp]
+    design: Design
+    seed: int
+    ensemble: Ensemble
+    held_out: list[npt.NDArray[np.intp]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,22 +144,25 @@ class NetworkLearner(Learner):
         return base, make_expansions(base, self.inputs == "splines")
 
     @abstractmethod
-    def _shape(self, feed: Feed, components: int) -> Shape:
-        """Sizes of a network, for so many components of the moment."""
+    def _outcome_layers(self) -> tuple[int, int]:
+        """Width and number of the hidden layers of each outcome head."""
+
+    def _shape(self, feed: Feed, components: int, objective: Objective) -> Shape:
+        """Sizes of a network for a moment with this number of components."""
+        linear, extras = objective.heads(components)
+        return Shape(feed.inputs, linear, feed.heads, self.width, self.depth, *self._outcome_layers(), extras=extras)
 
     def _scale(self, design: Design, inputs: Array) -> Scale:
         """Units of a training set, and of its anchor."""
         return make_scale(design, inputs, self.inputs)
 
     @abstractmethod
-    def _objective(self, family: str) -> Objective:
-        """What is minimised."""
+    def objective(self, family: str) -> Objective:
+        """What the networks are trained for."""
 
-    @abstractmethod
-    def _fits(
-        self, designs: Sequence[Design], seeds: Sequence[int], trained: Sequence[Sequence[TrainedNetwork]]
-    ) -> list[Fit]:
-        """What becomes of the networks of each design."""
+    def _fits(self, trained: Sequence[TrainedDesign]) -> list[Fit]:
+        """The fits of designs from their trained networks; by default the networks' averages."""
+        return [design.ensemble for design in trained]
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
@@ -167,29 +175,30 @@ class NetworkLearner(Learner):
         bases = {id(design.base): design.base for design in designs}
         seen = {key: self._seen(base) for key, base in bases.items()}
         feed = Feed([base for base, _ in seen.values()], find_device(self.device), [how for _, how in seen.values()])
-        shape = self._shape(feed, designs[0].components)
+        objective = self.objective(designs[0].base.family)
+        shape = self._shape(feed, designs[0].components, objective)
         members: list[Member] = []
-        offsets: list[int] = []
         for design, seed in zip(designs, seeds, strict=True):
             own = replace(design, base=seen[id(design.base)][0])
             rows = np.arange(len(own.base.y))[own.rows]
             scale = self._scale(own, feed.inputs_of(own.base, rows))
             draws = len(self.stages) if self.redraw else 1
             members += draw_members(own, seed, feed, scale, self.networks, self.validation, draws)
-            offsets += [feed.offsets[id(own.base)]] * self.networks
         schedule = Schedule(
             self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
         )
         Scales([(member.scale, member.origin) for member in members], feed)  # refuses what single precision cannot hold
-        objective = self._objective(designs[0].base.family)
-        trained = train_members(
-            feed, members, shape, objective, schedule, self.side_by_side, Countdown(watch, self.networks, len(members))
-        )
-        nets = [
-            TrainedNetwork(
-                NetworkFit(one, shape, member.scale, feed, member.origin, None),
-                member.parts[-1][1] - offset,
-            )
-            for one, member, offset in zip(trained, members, offsets, strict=True)
+        countdown = Countdown(watch, self.networks, len(members))
+        trained = train_members(feed, members, shape, objective, schedule, self.side_by_side, countdown)
+        networks = [
+            NetworkFit(weights, shape, member.scale, feed, member.origin)
+            for weights, member in zip(trained, members, strict=True)
         ]
-        return self._fits(designs, seeds, [nets[k : k + self.networks] for k in range(0, len(nets), self.networks)])
+        results = []
+        for number, (design, seed) in enumerate(zip(designs, seeds, strict=True)):
+            part = slice(number * self.networks, (number + 1) * self.networks)
+            solved = [replace(net, solved=objective.solve(net, design, seed)) for net in networks[part]]
+            offset = feed.offsets[id(seen[id(design.base)][0])]
+            held_out = [member.parts[-1][1] - offset for member in members[part]]
+            results.append(TrainedDesign(design, seed, Ensemble(tuple(solved), objective), held_out))
+        return self._fits(results)

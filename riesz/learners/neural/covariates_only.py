@@ -6,7 +6,8 @@ predictions are made for the design's own base.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from abc import abstractmethod
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,8 +15,25 @@ from riesz.arrays import Array
 from riesz.design.design import Base, Design
 from riesz.design.moment import Evaluation, Moment, Points
 from riesz.errors import LearnerError
+from riesz.learners.neural.base import NetworkLearner
 from riesz.learners.neural.engine.features import Expansion, Expansions, make_expansions
 from riesz.learners.neural.engine.groups import check_design
+from riesz.learners.neural.engine.scaling import Scale, measure
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmByArm(NetworkLearner):
+    """A learner whose networks see covariates alone, with one outcome head per arm; there is no anchor to scale."""
+
+    @abstractmethod
+    def _given(self, base: Base) -> Array:
+        """Functions of the rows that the objective needs beside the outcome, shape (G, n)."""
+
+    def _seen(self, base: Base) -> tuple[Base, Expansions]:
+        return observed_only(base, self._given(base)), without_treatment(base, self.inputs == "splines")
+
+    def _scale(self, design: Design, inputs: Array) -> Scale:
+        return measure(design, inputs, self.inputs)
 
 
 def observed_only(base: Base, given: Array) -> Base:

@@ -13,12 +13,8 @@ from riesz.design.design import Base, Design
 from riesz.errors import LearnerError
 from riesz.learners.checks import check_number, check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
-from riesz.learners.neural.comparators import ArmByArm
-from riesz.learners.neural.covariates_only import check_arms
-from riesz.learners.neural.engine.batching import Feed
-from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.network import Shape
-from riesz.learners.neural.objectives.propensity_loss import PropensityLoss, PropensityReading
+from riesz.learners.neural.covariates_only import ArmByArm, check_arms
+from riesz.learners.neural.objectives.propensity_loss import PropensityLoss
 from riesz.learners.propensity.representer import TOLD, arm_coefficients, arm_numbers
 
 
@@ -126,13 +122,8 @@ class DragonNet(ArmByArm):
         asked = coefficients[:, :, arm_numbers(base.treatment), np.arange(len(base.y))]
         return np.concatenate([asked[:, 0], asked[:, 1]])
 
-    def _shape(self, feed: Feed, components: int) -> Shape:
-        return Shape(
-            feed.inputs, 1, feed.heads, self.width, self.depth, self.head_width, self.head_depth, extras=components
-        )
+    def _outcome_layers(self) -> tuple[int, int]:
+        return self.head_width, self.head_depth
 
-    def _objective(self, family: str) -> PropensityLoss:
-        return PropensityLoss(family, self.propensity_weight, self.targeted_weight, self.squeeze)
-
-    def _reading(self, network: NetworkFit, design: Design, seed: int) -> PropensityReading:
-        return PropensityReading(self.srr, self.squeeze)
+    def objective(self, family: str) -> PropensityLoss:
+        return PropensityLoss(family, self.propensity_weight, self.targeted_weight, self.squeeze, self.srr)

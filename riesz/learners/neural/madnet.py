@@ -13,12 +13,9 @@ from riesz.learners.checks import check_settings
 from riesz.learners.companion.blending import blend
 from riesz.learners.companion.splines import make_closed_form, most_rows
 from riesz.learners.cost import MANY, closed_form_seconds, network_seconds
-from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedNetwork
-from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedDesign
 from riesz.learners.neural.engine.features import make_expansions
-from riesz.learners.neural.engine.fit import Ensemble
-from riesz.learners.neural.engine.groups import check_design, outcome_heads
-from riesz.learners.neural.engine.network import Shape
+from riesz.learners.neural.engine.groups import check_design, outcome_layers
 from riesz.learners.neural.engine.points import make_stations
 from riesz.learners.neural.engine.schedule import Keep, Stage
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
@@ -209,28 +206,22 @@ class MADNet(NetworkLearner):
         beside = "" if self.companion is None else " with splines"
         return f"MADNet{beside}" + (f" ({', '.join(unusual)})" if unusual else "")
 
-    def _fits(
-        self, designs: Sequence[Design], seeds: Sequence[int], trained: Sequence[Sequence[TrainedNetwork]]
-    ) -> list[Fit]:
-        bases = {id(design.base): design.base for design in designs if self.companion is not None}
+    def _fits(self, trained: Sequence[TrainedDesign]) -> list[Fit]:
+        if self.companion is None:
+            return [one.ensemble for one in trained]
+        bases = {id(one.design.base): one.design.base for one in trained}
         stations = {key: make_stations(base, make_expansions(base, expand=True)) for key, base in bases.items()}
-        made: list[Fit] = []
-        for design, seed, own in zip(designs, seeds, trained, strict=True):
-            nets = [net.fit.solved_exactly(design, seed) if self.constraint == "exact" else net.fit for net in own]
-            ensemble = Ensemble(tuple(nets))
-            if self.companion is None:
-                made.append(ensemble)
-                continue
-            points = stations[id(design.base)]
-            closed = make_closed_form(design, points, seed)
-            made.append(blend(ensemble, closed, points, design, [net.held_out for net in own], seed))
-        return made
+        fits: list[Fit] = []
+        for one in trained:
+            points = stations[id(one.design.base)]
+            closed = make_closed_form(one.design, points, one.seed)
+            fits.append(blend(one.ensemble, closed, points, one.design, one.held_out, one.seed))
+        return fits
 
-    def _shape(self, feed: Feed, components: int) -> Shape:
-        heads = outcome_heads(self.architecture, self.head_width, self.head_depth)
-        return Shape(feed.inputs, components, feed.heads, self.width, self.depth, *heads)
+    def _outcome_layers(self) -> tuple[int, int]:
+        return outcome_layers(self.architecture, self.head_width, self.head_depth)
 
-    def _objective(self, family: str) -> MomentConstrained:
+    def objective(self, family: str) -> MomentConstrained:
         return MomentConstrained(
             family=family,
             constraint="multiplier" if self.constraint == "multiplier" else "absolute",
@@ -239,4 +230,5 @@ class MADNet(NetworkLearner):
             rho=self.rho,
             damping=self.damping,
             ascent=self.ascent,
+            exact=self.constraint == "exact",
         )

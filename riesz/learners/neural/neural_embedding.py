@@ -1,13 +1,4 @@
-r"""A learned representation whose mean embedding is the plug-in (Xu and Gretton 2022).
-
-mu is bilinear in features of the treatment and learned features of the covariates,
-
-.. math:: \mu(a, x) = \theta'\, (\phi(a) \otimes (1, \psi(x))),
-
-so that :math:`E_n[\mu(a, X)] = \theta' (\phi(a) \otimes E_n[(1, \psi(X))])`: the covariates' distribution enters by the mean of
-:math:`\psi` alone, its embedding. With arms :math:`\phi` are the arms' indicators. :math:`\psi` is the body of a network that is
-trained with one linear outcome head an arm; then :math:`\theta` is solved on all training rows as a ridge regression.
-"""
+"""The neural embedding as a learner."""
 
 from __future__ import annotations
 
@@ -17,23 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from riesz.arrays import Array
-from riesz.crossfit.folds import draw_part
 from riesz.design.design import Base, Design
-from riesz.design.moment import Evaluation
 from riesz.errors import LearnerError
 from riesz.learners.checks import check_number
-from riesz.learners.companion.splines import MOST_ROWS
-from riesz.learners.linear.ridge import choose_outcome_penalty, make_basis
-from riesz.learners.neural.comparators import ArmByArm
-from riesz.learners.neural.covariates_only import check_arms
-from riesz.learners.neural.engine.batching import Feed
-from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.network import Shape
-from riesz.learners.neural.engine.reading import Reading
-from riesz.learners.neural.engine.representation import as_columns
-from riesz.learners.neural.objectives.outcome import Outcome
-from riesz.learners.propensity.representer import arm_numbers
-from riesz.predictions import Predictions, no_representer
+from riesz.learners.neural.covariates_only import ArmByArm, check_arms
+from riesz.learners.neural.objectives.embedding import Embedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,60 +72,8 @@ class NeuralEmbedding(ArmByArm):
     def _given(self, base: Base) -> Array:
         return np.ones((1, len(base.y)))
 
-    def _shape(self, feed: Feed, components: int) -> Shape:
-        return Shape(feed.inputs, 0, feed.heads, self.width, self.depth, 0, 0)
+    def _outcome_layers(self) -> tuple[int, int]:
+        return 0, 0
 
-    def _objective(self, family: str) -> Outcome:
-        return Outcome(family)
-
-    def _reading(self, network: NetworkFit, design: Design, seed: int) -> EmbeddingReading:
-        rows = np.arange(len(design.base.y))[design.rows]
-        rows = rows[draw_part(len(rows), MOST_ROWS, seed)]
-        made = as_columns(design.base, rows, _features(network, design.take(rows)))
-        basis = make_basis(made, made.weights, made.y[None], seed=seed)
-        b = basis.projections[:, 0]
-        penalty = self.penalty
-        if penalty == "loo":
-            penalty, _ = choose_outcome_penalty(made, basis, made.y, b, basis.penalties)
-        return EmbeddingReading(basis.solve(b, float(penalty)))
-
-
-@dataclass(frozen=True)
-class EmbeddingReading(Reading):
-    """Mu as a linear function of the product features.
-
-    Attributes
-    ----------
-    coefficients : ndarray, shape (1 + F,)
-        theta: the intercept, then the features.
-    """
-
-    coefficients: Array
-
-    def read(self, network: NetworkFit, design: Design) -> Predictions:
-        first, theta = self.coefficients[0], self.coefficients[1:]
-        found = _features(network, design).map(lambda values: np.tensordot(theta, values, 1))
-        mu = Evaluation(first + found.observed, first + found.values, found.slopes)
-        return Predictions(mu, no_representer(design), scale_free=False)
-
-
-def _features(network: NetworkFit, design: Design) -> Evaluation:
-    """Indicators of the arms but the first, and the products of all indicators with psi, shape (F, n)."""
-    base, rows = design.base, np.arange(len(design.base.y))[design.rows]
-    _, psi = network.functions(design, representation=True)
-    arms = base.treatment.shape[1] + 1
-
-    def product(values: Array, treatment: Array, level: float) -> Array:
-        here = _indicators(treatment[rows], arms)
-        return np.concatenate([level * here[1:], *(own * values for own in here)])
-
-    readings = list(enumerate(base.moment.points))
-    return Evaluation(
-        product(psi.observed, base.treatment, 1.0),
-        np.stack([product(psi.values[:, k], point.treatment, 1.0) for k, point in readings], axis=1),
-        np.stack([product(psi.slopes[:, k], point.treatment, 0.0) for k, point in readings], axis=1),
-    )
-
-
-def _indicators(treatment: Array, arms: int) -> Array:
-    return np.asarray(arm_numbers(treatment) == np.arange(arms)[:, None], dtype=float)
+    def objective(self, family: str) -> Embedding:
+        return Embedding(family, self.penalty)

@@ -8,18 +8,14 @@ from typing import Any, Literal
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.checks import check_settings
-from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
-from riesz.learners.neural.comparators import Comparator
-from riesz.learners.neural.engine.batching import Feed
-from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.groups import check_design, outcome_heads
-from riesz.learners.neural.engine.network import Shape
+from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
+from riesz.learners.neural.engine.groups import check_design, outcome_layers
 from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM
-from riesz.learners.neural.objectives.riesz_loss import RieszLoss, RieszReading
+from riesz.learners.neural.objectives.riesz_loss import RieszLoss
 
 
 @dataclass(frozen=True, kw_only=True)
-class RieszNet(Comparator):
+class RieszNet(NetworkLearner):
     """RieszNet: one network learns mu and rr jointly, rr by the automatic-debiasing loss E[rr^2 - 2 m(rr)].
 
     The network has MADNet's shape and sees what MADNet sees, so it serves every moment. Its rr comes with its scale and is never
@@ -120,12 +116,8 @@ class RieszNet(Comparator):
     def describe(self, family: str) -> str:
         return f"RieszNet ({self.architecture.replace('_', ' ')}{', SRR' if self.srr else ''})"
 
-    def _shape(self, feed: Feed, components: int) -> Shape:
-        heads = outcome_heads(self.architecture, self.head_width, self.head_depth)
-        return Shape(feed.inputs, components, feed.heads, self.width, self.depth, *heads, extras=components)
+    def _outcome_layers(self) -> tuple[int, int]:
+        return outcome_layers(self.architecture, self.head_width, self.head_depth)
 
-    def _objective(self, family: str) -> RieszLoss:
-        return RieszLoss(family, self.rr_weight, self.targeted_weight)
-
-    def _reading(self, network: NetworkFit, design: Design, seed: int) -> RieszReading:
-        return RieszReading(self.srr)
+    def objective(self, family: str) -> RieszLoss:
+        return RieszLoss(family, self.rr_weight, self.targeted_weight, self.srr)

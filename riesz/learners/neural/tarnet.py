@@ -11,12 +11,8 @@ from riesz.arrays import Array
 from riesz.design.design import Base, Design
 from riesz.learners.checks import check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
-from riesz.learners.neural.comparators import ArmByArm
-from riesz.learners.neural.covariates_only import check_arms
-from riesz.learners.neural.engine.batching import Feed
-from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.network import Shape
-from riesz.learners.neural.objectives.outcome import Outcome, OutcomeReading
+from riesz.learners.neural.covariates_only import ArmByArm, check_arms
+from riesz.learners.neural.objectives.outcome import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +79,8 @@ class TARNet(ArmByArm):
     def _given(self, base: Base) -> Array:
         return np.ones((1, len(base.y)))
 
-    def _shape(self, feed: Feed, components: int) -> Shape:
-        return Shape(feed.inputs, 0, feed.heads, self.width, self.depth, self.head_width, self.head_depth)
+    def _outcome_layers(self) -> tuple[int, int]:
+        return self.head_width, self.head_depth
 
-    def _objective(self, family: str) -> Outcome:
+    def objective(self, family: str) -> Outcome:
         return Outcome(family)
-
-    def _reading(self, network: NetworkFit, design: Design, seed: int) -> OutcomeReading:
-        return OutcomeReading()

@@ -19,10 +19,11 @@ from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Watch, need_covariates
 from riesz.learners.linear.learner import need_identification
 from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.engine.fit import Trained
 from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.engine.scaling import Scale
 from riesz.learners.neural.engine.schedule import Schedule
-from riesz.learners.neural.engine.training import Member, Trained, train
+from riesz.learners.neural.engine.training import Member, train
 from riesz.learners.neural.objectives.base import Objective
 
 _FEWEST_ROWS = 20
@@ -141,7 +142,7 @@ def check_design(design: Design, rows: int, device: str, who: str) -> None:
     find_device(device)
 
 
-def outcome_heads(architecture: str, width: int, depth: int) -> tuple[int, int]:
+def outcome_layers(architecture: str, width: int, depth: int) -> tuple[int, int]:
     """Width and depth of the outcome heads: nothing between a fully connected body and its outputs."""
     return (width, depth) if architecture == "multihead" else (0, 0)
 

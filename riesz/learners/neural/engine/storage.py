@@ -15,12 +15,12 @@ from riesz.design.design import Base
 from riesz.learners.base import Fit
 from riesz.learners.companion.blending import Blend, Blended
 from riesz.learners.neural.engine.batching import Feed
+from riesz.learners.neural.engine.ensemble import Ensemble
 from riesz.learners.neural.engine.features import Expansions
-from riesz.learners.neural.engine.fit import Ensemble, NetworkFit
+from riesz.learners.neural.engine.fit import NetworkFit, Trained
 from riesz.learners.neural.engine.network import Shape
-from riesz.learners.neural.engine.reading import Networks, Reading
 from riesz.learners.neural.engine.scaling import Scale
-from riesz.learners.neural.engine.training import Trained
+from riesz.learners.neural.objectives.base import Objective
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class StoredNetwork:
     shape : Shape
     scale : Scale
     expansions : Expansions
-    exact : ndarray or None
+    solved : ndarray or None
+        Coefficients of a last layer that was solved after training.
     """
 
     mu: npt.NDArray[Any]
@@ -52,7 +53,7 @@ class StoredNetwork:
     shape: Shape
     scale: Scale
     expansions: Expansions
-    exact: Array | None
+    solved: Array | None
 
     def __post_init__(self) -> None:
         for weights in (self.mu, self.rr):
@@ -64,21 +65,16 @@ class StoredNetwork:
 
 @dataclass(frozen=True)
 class StoredNetworks:
-    """The networks of one training set, with their blend with a closed form or their readings, if they have any."""
+    """The networks of one training set, and their blend with a closed form, if they have one."""
 
     networks: tuple[StoredNetwork, ...]
     blend: Blend | None
-    readings: tuple[Reading, ...] | None
 
 
-def store(fit: Ensemble | Blended | Networks) -> StoredNetworks:
+def store(fit: Ensemble | Blended) -> StoredNetworks:
     """The arrays of a fit."""
-    nets = fit.networks if isinstance(fit, Blended) else fit.ensemble if isinstance(fit, Networks) else fit
-    return StoredNetworks(
-        tuple(_store(one) for one in nets.fits),
-        fit.blend if isinstance(fit, Blended) else None,
-        fit.readings if isinstance(fit, Networks) else None,
-    )
+    ensemble, blend = (fit.networks, fit.blend) if isinstance(fit, Blended) else (fit, None)
+    return StoredNetworks(tuple(_store(network) for network in ensemble.networks), blend)
 
 
 def _store(fit: NetworkFit) -> StoredNetwork:
@@ -92,20 +88,17 @@ def _store(fit: NetworkFit) -> StoredNetwork:
         shape=fit.shape,
         scale=fit.scale,
         expansions=fit.feed.expansions[fit.origin],
-        exact=fit.exact,
+        solved=fit.solved,
     )
 
 
-def restore(stored: Sequence[StoredNetworks], base: Base) -> list[Fit]:
-    """Fits from their arrays, on the processor; they were all fitted on one base."""
+def restore(stored: Sequence[StoredNetworks], base: Base, objective: Objective) -> list[Fit]:
+    """Fits from their arrays, on the processor; all were fitted on one base for one objective."""
     feed = Feed([base], torch.device("cpu"), [stored[0].networks[0].expansions])
     fits: list[Fit] = []
-    for one in stored:
-        nets = Ensemble(tuple(_restore(network, feed) for network in one.networks))
-        if one.blend is not None:
-            fits.append(Blended(nets, one.blend))
-        else:
-            fits.append(nets if one.readings is None else Networks(nets, one.readings))
+    for parts in stored:
+        ensemble = Ensemble(tuple(_restore(network, feed) for network in parts.networks), objective)
+        fits.append(ensemble if parts.blend is None else Blended(ensemble, parts.blend))
     return fits
 
 
@@ -113,4 +106,4 @@ def _restore(stored: StoredNetwork, feed: Feed) -> NetworkFit:
     mu = torch.from_numpy(stored.mu)
     rr = mu if stored.rr is None else torch.from_numpy(stored.rr)
     trained = Trained(mu, rr, stored.history, stored.columns, stored.kept)
-    return NetworkFit(trained, stored.shape, stored.scale, feed, 0, stored.exact)
+    return NetworkFit(trained, stored.shape, stored.scale, feed, 0, stored.solved)

@@ -21,10 +21,11 @@ from riesz.crossfit.threads import go_on
 from riesz.errors import LearnerError
 from riesz.learners.base import Watch
 from riesz.learners.neural.engine.batching import Batch, Feed, Scales
+from riesz.learners.neural.engine.fit import Trained
 from riesz.learners.neural.engine.network import NetworkBatch, Shape, initial
 from riesz.learners.neural.engine.scaling import Scale
 from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Schedule
-from riesz.learners.neural.objectives.base import Objective, Seen, pull_back, see
+from riesz.learners.neural.objectives.base import Objective, Outputs, make_outputs, pull_back
 
 MOST_VALIDATION_ROWS = 20_000
 GATHERED = 2_000_000  # inputs gathered at once, at most
@@ -81,28 +82,7 @@ class _Progress:
     history: list[tuple[float, ...]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What is left of a member.
-
-    Attributes
-    ----------
-    mu, rr : Tensor, shape (P,)
-        Weights of the network that mu and rr are read from.
-    history : ndarray, shape (epochs, columns)
-    columns : tuple of str
-        What the columns of ``history`` are: :data:`COMMON`, and what the objective reports.
-    kept : int
-        The row of ``history`` whose weights these are; where mu and rr have weights of their own, that of the best loss.
-    """
-
-    mu: Tensor
-    rr: Tensor
-    history: npt.NDArray[np.float64]
-    columns: tuple[str, ...]
-    kept: int
-
-
+#: The columns of every history; then come those that the objective reports.
 COMMON = ("epoch", "stage", "loss", "valid_loss")
 
 
@@ -234,18 +214,18 @@ class _Run:
         total = torch.zeros_like(epochs)
         for batch in self._batches():
             go_on()
-            seen = self._see(batch)
-            terms, slopes = self.objective.slopes(seen, batch, self.scales, epochs, self.multipliers)
+            outputs = self._outputs(batch)
+            terms, slopes = self.objective.slopes(outputs, batch, self.scales, epochs, self.multipliers)
             self.networks.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
             self.networks.gradient[:, : self.shape.extras] = slopes.extras
             self._step()
             self.multipliers = self.objective.ascend(terms, self.multipliers)
             total += terms.loss.detach()
         batch = self.validation
-        seen = self._see(batch)
+        outputs = self._outputs(batch)
         # as in the first epoch: losses under a penalty that grows could not be compared
-        terms = self.objective.loss(seen, batch, self.scales, torch.zeros_like(epochs), self.multipliers)
-        reported = self.objective.report(seen, batch, self.scales, terms)
+        terms = self.objective.loss(outputs, batch, self.scales, torch.zeros_like(epochs), self.multipliers)
+        reported = self.objective.report(outputs, batch, self.scales, terms)
         shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)
@@ -253,9 +233,9 @@ class _Run:
     def _tensor(self, numbers: Sequence[int]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.float32, device=self.feed.device)
 
-    def _see(self, batch: Batch) -> Seen:
+    def _outputs(self, batch: Batch) -> Outputs:
         components, outcomes = self.networks.forward_to_train(batch.rows, batch.observed_rows, self.feed.dual)
-        return see(components, outcomes, batch, self.networks.extras)
+        return make_outputs(components, outcomes, batch, self.networks.extras)
 
     def _batches(self) -> Iterator[Batch]:
         """The batches of an epoch, many gathered at once."""

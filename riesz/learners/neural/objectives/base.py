@@ -1,7 +1,9 @@
-"""The contract of an objective, and what it sees of a network.
+"""The contract of an objective: what a network is trained for, and how mu and rr are read from it.
 
-:func:`see` turns what networks put out in training into what an objective talks about. :class:`Readout` reads the functions that
-were learned: the moment-constrained (or representer) heads and mu, at each station, with their slopes.
+Training calls ``loss`` on the :class:`Outputs` of a batch of rows, differentiates it, and passes the gradient back through the
+networks. Predictions call ``readout``. An objective must implement ``heads``, ``loss``, ``outcome_share`` and ``readout``.
+
+Shapes: M members (networks trained side by side), B rows, S stations, K linear heads, H outcome heads, E extras.
 """
 
 from __future__ import annotations
@@ -13,24 +15,28 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from riesz.arrays import Array
+from riesz.design.design import Design
 from riesz.learners.neural.engine.batching import Batch, Scales
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.predictions import Predictions
 
 _NOTHING = torch.zeros(0, dtype=torch.float32)
 
 
-class Seen(NamedTuple):
-    """What a loss sees of a batch, or its gradient in that.
+class Outputs(NamedTuple):
+    """What the networks put out on a batch, as a loss uses it; or a gradient with respect to that.
 
     Attributes
     ----------
     heads : Tensor, shape (M, B, K)
-        The moment-constrained (or representer) heads at the observed rows.
+        The linear heads at the observed rows.
     moments : Tensor, shape (M, B, K)
-        m(f) for each component's own head f.
+        m(f) of each linear head f, by the moment of its component.
     outcome : Tensor, shape (M, B)
         The mixed outcome heads at the observed rows: mu, or its logit under ``family="binomial"``.
     extras : Tensor, shape (M, E)
-        Parameters beside the network's own.
+        Parameters beside the network's weights.
     """
 
     heads: Tensor
@@ -39,49 +45,8 @@ class Seen(NamedTuple):
     extras: Tensor = _NOTHING
 
 
-class Readout:
-    """What networks' outputs on a batch say of the functions that are learned.
-
-    Parameters
-    ----------
-    outputs : Tensor, shape (M, B S or 2 B S, K + H)
-        As :meth:`NetworkBatch.forward` gives them.
-    batch : Batch
-    dual : bool
-        Whether tangents stand below the values.
-    """
-
-    def __init__(self, outputs: Tensor, batch: Batch, dual: bool) -> None:
-        self._batch = batch
-        members, size, stations, mixed = batch.shares.shape
-        split = outputs.view(members, -1, size, stations, outputs.shape[-1])
-        self._values, self._k = split[:, 0], outputs.shape[-1] - mixed
-        self._slopes = split[:, 1] if dual else torch.zeros_like(self._values)
-
-    @property
-    def heads(self) -> Tensor:
-        """The moment-constrained (or representer) heads at each station, shape (M, B, S, K)."""
-        return self._values[..., : self._k]
-
-    @property
-    def head_slopes(self) -> Tensor:
-        """Their derivatives; zero without tangents."""
-        return self._slopes[..., : self._k]
-
-    @property
-    def index(self) -> Tensor:
-        """The mixed outcome heads at each station, shape (M, B, S): mu, or its logit under ``family="binomial"``."""
-        return (self._batch.shares * self._values[..., self._k :]).sum(dim=-1)
-
-    @property
-    def index_slopes(self) -> Tensor:
-        """Its derivative."""
-        values, slopes, batch = self._values[..., self._k :], self._slopes[..., self._k :], self._batch
-        return (batch.share_slopes * values + batch.shares * slopes).sum(dim=-1)
-
-
-def see(components: Tensor, outcomes: Tensor, batch: Batch, extras: Tensor = _NOTHING) -> Seen:
-    """What a loss sees of a batch.
+def make_outputs(components: Tensor, outcomes: Tensor, batch: Batch, extras: Tensor = _NOTHING) -> Outputs:
+    """Reduce what networks put out at all stations to what a loss uses.
 
     Parameters
     ----------
@@ -97,11 +62,12 @@ def see(components: Tensor, outcomes: Tensor, batch: Batch, extras: Tensor = _NO
     moments = (batch.value_weights * values).sum(dim=2)
     for below in slopes:
         moments += (batch.slope_weights * below).sum(dim=2)
-    return Seen((batch.observed * values).sum(dim=2), moments, (batch.observed_shares * outcomes).sum(dim=2), extras)
+    outcome = (batch.observed_shares * outcomes).sum(dim=2)
+    return Outputs((batch.observed * values).sum(dim=2), moments, outcome, extras)
 
 
-def pull_back(slopes: Seen, batch: Batch, dual: bool) -> tuple[Tensor, Tensor]:
-    """The gradient of a loss in components and outcomes, from its gradient in what it sees."""
+def pull_back(slopes: Outputs, batch: Batch, dual: bool) -> tuple[Tensor, Tensor]:
+    """Turn the gradient of a loss at :class:`Outputs` into its gradient at the networks' components and outcomes."""
     heads, moments = slopes.heads.unsqueeze(2), slopes.moments.unsqueeze(2)
     components = torch.addcmul(batch.observed * heads, batch.value_weights, moments).flatten(1, 2)
     if dual:
@@ -111,7 +77,7 @@ def pull_back(slopes: Seen, batch: Batch, dual: bool) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Terms:
-    """A loss for each member, and the parts that a history shows.
+    """A loss per member, and its parts for the history.
 
     Attributes
     ----------
@@ -123,24 +89,43 @@ class Terms:
     parts: dict[str, Tensor]
 
 
+class Heads(NamedTuple):
+    """What a network needs beside its outcome heads.
+
+    Attributes
+    ----------
+    linear : int
+        K, heads that are linear in the shared representation.
+    extras : int
+        E, parameters that enter the loss alone; they start at zero.
+    """
+
+    linear: int
+    extras: int = 0
+
+
 class Objective(ABC):
-    """What is minimised; holds settings only.
+    """What is minimised, and how mu and rr are read from a trained network; holds settings only.
 
     Attributes
     ----------
     reported : tuple of str
-        What :meth:`report` gives, ``outcome_loss`` among it.
+        The names of what :meth:`report` gives; ``outcome_loss`` must be among them.
     """
 
     reported: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
-        """The loss of each member on a batch.
+    def heads(self, components: int) -> Heads:
+        """The heads of a network for a moment with this number of components."""
+
+    @abstractmethod
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+        """Compute the loss of each member on a batch.
 
         Parameters
         ----------
-        seen : Seen
+        outputs : Outputs
         batch : Batch
         scales : Scales
         epoch : Tensor, shape (M,)
@@ -149,21 +134,46 @@ class Objective(ABC):
             Lagrange multipliers, for objectives that ascend in them.
         """
 
-    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
+    def slopes(
+        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
+    ) -> tuple[Terms, Outputs]:
         """The loss and its gradient in what it sees, by automatic differentiation; a formula is faster."""
         with torch.enable_grad():
-            free = Seen(*(part.detach().requires_grad_() for part in seen))
+            free = Outputs(*(part.detach().requires_grad_() for part in outputs))
             terms = self.loss(free, batch, scales, epoch, dual_state)
-        return terms, Seen(*torch.autograd.grad(terms.loss.sum(), free, materialize_grads=True))
+        return terms, Outputs(*torch.autograd.grad(terms.loss.sum(), free, materialize_grads=True))
 
-    def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
-        """What a history shows of a validation batch, each of shape (M,): by default the parts of the loss."""
+    def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
+        """Compute what a history shows of a validation batch, each of shape (M,): by default the parts of the loss."""
         return {name: terms.parts[name] for name in self.reported}
 
     @abstractmethod
     def outcome_share(self, outcome_loss: float) -> float:
-        """What the outcome's loss adds to the whole."""
+        """The part of the loss that is the outcome's, given ``outcome_loss`` as reported."""
 
     def ascend(self, terms: Terms, dual_state: Tensor) -> Tensor:
         """New multipliers after a step, shape (M, K); by default there are none to move."""
         return dual_state
+
+    def solve(self, network: NetworkFit, design: Design, seed: int) -> Array | None:
+        """Solve a last layer in closed form after training; by default none is.
+
+        Parameters
+        ----------
+        network : NetworkFit
+            As it was trained.
+        design : Design
+            What it was trained on.
+        seed : int
+            For random parts of the design, if its rows are too many.
+
+        Returns
+        -------
+        ndarray or None
+            Kept in files and given to :meth:`readout` as ``network.solved``.
+        """
+        return None
+
+    @abstractmethod
+    def readout(self, network: NetworkFit, design: Design) -> Predictions:
+        """Read mu and rr in natural units at the rows of a design and at each of their readings."""

@@ -20,12 +20,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from riesz.arrays import Array
+from riesz.crossfit.folds import draw_part
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
+from riesz.learners.companion.splines import MOST_ROWS
+from riesz.learners.linear.learner import riesz_coefficients
+from riesz.learners.linear.ridge import make_basis
 from riesz.learners.neural.engine.batching import Batch, Scales
-from riesz.learners.neural.objectives.base import Objective, Seen, Terms
+from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.representation import as_columns
+from riesz.learners.neural.objectives.base import Heads, Objective, Outputs, Terms
 from riesz.learners.neural.objectives.outcome import gaps, losses
+from riesz.predictions import Predictions
 
 MOST_GROWTH = 1e6
 
@@ -46,6 +57,8 @@ class MomentConstrained(Objective):
         Weight of the outcome's loss.
     damping, ascent : float
         delta, and the step of the multiplier.
+    exact : bool
+        Whether beta_perp's last layer is solved in closed form after training.
     """
 
     family: str
@@ -55,6 +68,7 @@ class MomentConstrained(Objective):
     rho: float
     damping: float
     ascent: float
+    exact: bool
     reported: ClassVar[tuple[str, ...]] = (
         "anchor_loss",
         "violation",
@@ -64,31 +78,36 @@ class MomentConstrained(Objective):
         "ipw",
     )
 
-    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+    def heads(self, components: int) -> Heads:
+        return Heads(linear=components)
+
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w = batch.weights.unsqueeze(1)
-        anchor = torch.bmm(w, (batch.anchor - seen.heads).square()).sum(dim=(1, 2))
-        violation = torch.bmm(w, seen.moments).squeeze(1) * scales.constraint
+        anchor = torch.bmm(w, (batch.anchor - outputs.heads).square()).sum(dim=(1, 2))
+        violation = torch.bmm(w, outputs.moments).squeeze(1) * scales.constraint
         size = violation.abs()
         if self.constraint == "absolute":
             penalty = (self._rate(epoch) * size).sum(dim=1)
         else:
             penalty = (dual_state * violation + self.damping * violation.square()).sum(dim=1)
-        outcome = (batch.weights * losses(seen.outcome, batch.y, self.family)).sum(dim=1)
+        outcome = (batch.weights * losses(outputs.outcome, batch.y, self.family)).sum(dim=1)
         parts = {"anchor_loss": anchor, "violation": size.amax(dim=1), "outcome_loss": outcome}
         return Terms(anchor + penalty + self.rho * outcome, parts | {"signed_violation": violation})
 
-    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
-        terms = self.loss(seen, batch, scales, epoch, dual_state)
+    def slopes(
+        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
+    ) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales, epoch, dual_state)
         violation = terms.parts["signed_violation"]
         if self.constraint == "absolute":
             push = self._rate(epoch) * violation.sign()
         else:
             push = torch.add(dual_state, violation, alpha=2 * self.damping)
         w = batch.weights.unsqueeze(2)
-        return terms, Seen(
-            (seen.heads - batch.anchor).mul_(2.0 * w),
+        return terms, Outputs(
+            (outputs.heads - batch.anchor).mul_(2.0 * w),
             w * (push * scales.constraint).unsqueeze(1),
-            gaps(seen.outcome, batch.y, self.family).mul_(batch.weights).mul_(self.rho),
+            gaps(outputs.outcome, batch.y, self.family).mul_(batch.weights).mul_(self.rho),
         )
 
     def _rate(self, epoch: Tensor) -> Tensor | float:
@@ -97,13 +116,13 @@ class MomentConstrained(Objective):
             return self.penalty
         return self.penalty * (self.growth**epoch).clamp_max(MOST_GROWTH).unsqueeze(1)
 
-    def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
+    def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
         """The parts, and two readings of the first component's rr, rescaled on these rows.
 
         They are E_n[anchor rr] / h_n(anchor), 1 for the true rr, and E_n[y rr] in the network's units of y.
         """
         w = batch.weights
-        r = (batch.anchor - seen.heads)[..., 0]
+        r = (batch.anchor - outputs.heads)[..., 0]
         signed = terms.parts["signed_violation"][:, 0]
         scale = (1.0 - signed) / (w * r**2).sum(dim=1).clamp_min(1e-12)
         more = {
@@ -120,3 +139,42 @@ class MomentConstrained(Objective):
         if self.constraint == "absolute":
             return dual_state
         return torch.add(dual_state, terms.parts["signed_violation"].detach(), alpha=self.ascent)
+
+    def solve(self, network: NetworkFit, design: Design, seed: int) -> Array | None:
+        """Coefficients of r on the intercept and the representation, shape (1 + width, K), if they are solved exactly.
+
+        beta_perp is linear in the shared representation phi, so given the body its last layer has a closed form: the constrained
+        problem on (1, phi), with the ridge penalty that minimises the leave-one-out Riesz loss, as ``riesz.Linear`` solves it on
+        the formula's columns.
+        """
+        if not self.exact:
+            return None
+        rows = np.arange(len(design.base.y))[design.rows]
+        rows = rows[draw_part(len(rows), MOST_ROWS, seed)]
+        _, phi = network.functions(design.take(rows), "rr", representation=True)
+        columns = as_columns(design.base, rows, phi)
+        targets = np.vstack([columns.y, columns.base.anchor.observed])
+        basis = make_basis(columns, columns.weights, targets, seed=seed)
+        coefficients, _ = riesz_coefficients(columns, basis, "loo", constrained=True)
+        return coefficients
+
+    def readout(self, network: NetworkFit, design: Design) -> Predictions:
+        """Mu from the outcome heads; r = beta - beta_perp in the anchor's units, from the heads or the solved layer."""
+        index, heads = network.functions(design)
+        mu = network.mu(index, design.base.family)
+        if network.solved is not None:
+            _, phi = network.functions(design, "rr", representation=True)
+            level, slopes = network.solved[0], network.solved[1:].T
+            shared = phi.map(lambda values: np.tensordot(slopes, values, 1))
+            rr = Evaluation(shared.observed + level[:, None], shared.values + level[:, None, None], shared.slopes)
+            return Predictions(mu, rr, scale_free=True)
+        if network.trained.rr is not network.trained.mu:
+            _, heads = network.functions(design, "rr")
+        rows, c = np.arange(len(design.base.y))[design.rows], network.scale.anchor
+        beta = design.base.anchor.map(lambda values: values[..., rows])
+        rr = Evaluation(
+            beta.observed - c[:, None] * heads.observed,
+            beta.values - c[:, None, None] * heads.values,
+            beta.slopes - c[:, None, None] * heads.slopes,
+        )
+        return Predictions(mu, rr, scale_free=True)

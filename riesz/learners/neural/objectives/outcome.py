@@ -10,16 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
+from riesz.arrays import Array
 from riesz.design.design import Design
+from riesz.design.moment import Evaluation
 from riesz.learners.neural.engine.batching import Batch, Scales
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.engine.network import LANES
-from riesz.learners.neural.engine.reading import Reading
-from riesz.learners.neural.objectives.base import Objective, Seen, Terms
+from riesz.learners.neural.objectives.base import Heads, Objective, Outputs, Terms
 from riesz.predictions import Predictions, no_representer
 
 
@@ -49,30 +51,49 @@ def evenly(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     return function(pad(values.flatten(), (0, -size % LANES)))[:size].view_as(values)
 
 
+def corrected(index: Evaluation, rr: Evaluation, epsilon: Array) -> Evaluation:
+    """Add epsilon, shape (K,), times rr, shape (K, n), to the index of mu, shape (n,)."""
+
+    def add(values: Array, more: Array) -> Array:
+        return np.asarray(values + np.tensordot(epsilon, more, 1))
+
+    return Evaluation(add(index.observed, rr.observed), add(index.values, rr.values), add(index.slopes, rr.slopes))
+
+
 @dataclass(frozen=True)
-class Outcome(Objective):
-    """The outcome's loss and nothing else."""
+class OutcomeLoss(Objective):
+    """The outcome's loss and nothing else; subclasses add a readout.
+
+    Attributes
+    ----------
+    family : {"gaussian", "binomial"}
+    """
 
     family: str
     reported: ClassVar[tuple[str, ...]] = ("outcome_loss",)
 
-    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
-        loss = (batch.weights * losses(seen.outcome, batch.y, self.family)).sum(dim=1)
+    def heads(self, components: int) -> Heads:
+        return Heads(linear=0)
+
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+        loss = (batch.weights * losses(outputs.outcome, batch.y, self.family)).sum(dim=1)
         return Terms(loss, {"outcome_loss": loss})
 
-    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
-        terms = self.loss(seen, batch, scales, epoch, dual_state)
-        gap = batch.weights * gaps(seen.outcome, batch.y, self.family)
-        return terms, Seen(torch.zeros_like(seen.heads), torch.zeros_like(seen.moments), gap)
+    def slopes(
+        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
+    ) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales, epoch, dual_state)
+        gap = batch.weights * gaps(outputs.outcome, batch.y, self.family)
+        return terms, Outputs(torch.zeros_like(outputs.heads), torch.zeros_like(outputs.moments), gap)
 
     def outcome_share(self, outcome_loss: float) -> float:
         return outcome_loss
 
 
 @dataclass(frozen=True)
-class OutcomeReading(Reading):
-    """Mu and no rr."""
+class Outcome(OutcomeLoss):
+    """TARNet's objective: mu is read from the outcome heads; there is no rr."""
 
-    def read(self, network: NetworkFit, design: Design) -> Predictions:
+    def readout(self, network: NetworkFit, design: Design) -> Predictions:
         index, _ = network.functions(design)
         return Predictions(network.mu(index, design.base.family), no_representer(design), scale_free=False)

@@ -29,9 +29,8 @@ from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.learners.neural.engine.batching import Batch, Scales
 from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.reading import Reading, corrected
-from riesz.learners.neural.objectives.base import Objective, Seen, Terms
-from riesz.learners.neural.objectives.outcome import evenly, gaps, losses, probabilities
+from riesz.learners.neural.objectives.base import Heads, Objective, Outputs, Terms
+from riesz.learners.neural.objectives.outcome import corrected, evenly, gaps, losses, probabilities
 from riesz.learners.propensity.representer import arm_coefficients, arm_representer, at_arms
 from riesz.predictions import Predictions
 
@@ -49,46 +48,54 @@ class PropensityLoss(Objective):
         w_p and w_epsilon.
     squeeze : float
         s.
+    srr : bool
+        Whether the mu that is read out is mu + epsilon rr.
     """
 
     family: str
     propensity_weight: float
     targeted_weight: float
     squeeze: float
+    srr: bool
     reported: ClassVar[tuple[str, ...]] = ("propensity_loss", "targeted_loss", "outcome_loss", "squeezed")
 
-    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
-        w, logit = batch.weights, seen.heads[..., 0]
+    def heads(self, components: int) -> Heads:
+        return Heads(linear=1, extras=components)
+
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+        w, logit = batch.weights, outputs.heads[..., 0]
         rr, _ = self._representer(logit, batch)
         own = torch.where(_treated(batch), 1.0, -1.0) * (self._squeezed(logit) - 0.5) + 0.5  # that of the observed arm
-        targeted = seen.outcome + (rr * seen.extras.unsqueeze(1)).sum(dim=2)
+        targeted = outputs.outcome + (rr * outputs.extras.unsqueeze(1)).sum(dim=2)
         parts = {
             "propensity_loss": -(w * evenly(torch.log, own)).sum(dim=1),
             "targeted_loss": (w * losses(targeted, batch.y, self.family)).sum(dim=1),
-            "outcome_loss": (w * losses(seen.outcome, batch.y, self.family)).sum(dim=1),
+            "outcome_loss": (w * losses(outputs.outcome, batch.y, self.family)).sum(dim=1),
         }
         whole = parts["outcome_loss"] + self.propensity_weight * parts["propensity_loss"]
         return Terms(whole + self.targeted_weight * parts["targeted_loss"], parts)
 
-    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
-        terms = self.loss(seen, batch, scales, epoch, dual_state)
-        w, logit = batch.weights, seen.heads[..., 0]
+    def slopes(
+        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
+    ) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales, epoch, dual_state)
+        w, logit = batch.weights, outputs.heads[..., 0]
         rr, bend = self._representer(logit, batch)
-        epsilon = seen.extras.unsqueeze(1)
-        pull = self.targeted_weight * w * gaps(seen.outcome + (rr * epsilon).sum(dim=2), batch.y, self.family)
+        epsilon = outputs.extras.unsqueeze(1)
+        pull = self.targeted_weight * w * gaps(outputs.outcome + (rr * epsilon).sum(dim=2), batch.y, self.family)
         p = self._squeezed(logit)
         push = torch.where(_treated(batch), -1.0 / p, 1.0 / (1.0 - p)) * self._squeezed_slope(logit)
         head = self.propensity_weight * w * push + pull * (bend * epsilon).sum(dim=2)
-        return terms, Seen(
+        return terms, Outputs(
             head.unsqueeze(2),
-            torch.zeros_like(seen.moments),
-            w * gaps(seen.outcome, batch.y, self.family) + pull,
+            torch.zeros_like(outputs.moments),
+            w * gaps(outputs.outcome, batch.y, self.family) + pull,
             (pull.unsqueeze(2) * rr).sum(dim=1),
         )
 
-    def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
+    def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
         """The parts, and the weighted share of rows where squeezing halves an inverse propensity, or more."""
-        p = seen.heads[..., 0].sigmoid()
+        p = outputs.heads[..., 0].sigmoid()
         outside = ((p < self.squeeze) | (p > 1.0 - self.squeeze)).to(p.dtype)
         return {**terms.parts, "squeezed": (batch.weights * outside).sum(dim=1)}
 
@@ -111,6 +118,17 @@ class PropensityLoss(Objective):
     def outcome_share(self, outcome_loss: float) -> float:
         return outcome_loss
 
+    def readout(self, network: NetworkFit, design: Design) -> Predictions:
+        """Mu from the outcome heads, corrected by epsilon times rr with ``srr``; rr from the squeezed propensity."""
+        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
+        index, heads = network.functions(design)
+        p = squeezed(expit(heads.observed[0]), self.squeeze)
+        coefficients = arm_coefficients(base, "DragonNet")[..., rows]
+        rr = at_arms(arm_representer(coefficients, np.column_stack([1.0 - p, p])), base, rows)
+        if self.srr:
+            index = corrected(index, rr, network.extras)
+        return Predictions(network.mu(index, base.family), rr, scale_free=False)
+
 
 def squeezed(p: Numbers, s: float) -> Numbers:
     """Propensities, moved away from 0 and 1."""
@@ -120,29 +138,3 @@ def squeezed(p: Numbers, s: float) -> Numbers:
 def _treated(batch: Batch) -> Tensor:
     """Which rows are in arm 1, shape (M, B): those where all the share is the second outcome head's."""
     return batch.observed_shares[..., 1] > 0.5
-
-
-@dataclass(frozen=True)
-class PropensityReading(Reading):
-    """Rr from the propensity.
-
-    Attributes
-    ----------
-    srr : bool
-        Whether mu is corrected by epsilon times rr.
-    squeeze : float
-        s.
-    """
-
-    srr: bool
-    squeeze: float
-
-    def read(self, network: NetworkFit, design: Design) -> Predictions:
-        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
-        index, heads = network.functions(design)
-        p = squeezed(expit(heads.observed[0]), self.squeeze)
-        coefficients = arm_coefficients(base, "DragonNet")[..., rows]
-        rr = at_arms(arm_representer(coefficients, np.column_stack([1.0 - p, p])), base, rows)
-        if self.srr:
-            index = corrected(index, rr, network.extras)
-        return Predictions(network.mu(index, base.family), rr, scale_free=False)

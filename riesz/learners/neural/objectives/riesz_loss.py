@@ -24,9 +24,8 @@ from torch import Tensor
 from riesz.design.design import Design
 from riesz.learners.neural.engine.batching import Batch, Scales
 from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.reading import Reading, corrected
-from riesz.learners.neural.objectives.base import Objective, Seen, Terms
-from riesz.learners.neural.objectives.outcome import gaps, losses
+from riesz.learners.neural.objectives.base import Heads, Objective, Outputs, Terms
+from riesz.learners.neural.objectives.outcome import corrected, gaps, losses
 from riesz.predictions import Predictions
 
 
@@ -39,68 +38,64 @@ class RieszLoss(Objective):
     family : {"gaussian", "binomial"}
     rr_weight, targeted_weight : float
         w_alpha and w_epsilon.
+    srr : bool
+        Whether the mu that is read out is mu + epsilon rr (Scharfstein, Rotnitzky and Robins).
     """
 
     family: str
     rr_weight: float
     targeted_weight: float
+    srr: bool
     reported: ClassVar[tuple[str, ...]] = ("rr_loss", "targeted_loss", "outcome_loss", "rr_anchor", "ipw")
 
-    def loss(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+    def heads(self, components: int) -> Heads:
+        return Heads(linear=components, extras=components)
+
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w = batch.weights
-        each = (seen.heads.square() - 2.0 * scales.constraint.unsqueeze(1) * seen.moments).sum(dim=2)
+        each = (outputs.heads.square() - 2.0 * scales.constraint.unsqueeze(1) * outputs.moments).sum(dim=2)
         parts = {
             "rr_loss": (w * each).sum(dim=1),
-            "targeted_loss": (w * losses(_targeted(seen), batch.y, self.family)).sum(dim=1),
-            "outcome_loss": (w * losses(seen.outcome, batch.y, self.family)).sum(dim=1),
+            "targeted_loss": (w * losses(_targeted(outputs), batch.y, self.family)).sum(dim=1),
+            "outcome_loss": (w * losses(outputs.outcome, batch.y, self.family)).sum(dim=1),
         }
         whole = parts["outcome_loss"] + self.rr_weight * parts["rr_loss"]
         return Terms(whole + self.targeted_weight * parts["targeted_loss"], parts)
 
-    def slopes(self, seen: Seen, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> tuple[Terms, Seen]:
-        terms = self.loss(seen, batch, scales, epoch, dual_state)
+    def slopes(
+        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
+    ) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales, epoch, dual_state)
         w = batch.weights.unsqueeze(2)
-        pull = self.targeted_weight * batch.weights * gaps(_targeted(seen), batch.y, self.family)
-        return terms, Seen(
-            2.0 * self.rr_weight * w * seen.heads + pull.unsqueeze(2) * seen.extras.unsqueeze(1),
-            (-2.0 * self.rr_weight * w * scales.constraint.unsqueeze(1)).expand_as(seen.moments),
-            batch.weights * gaps(seen.outcome, batch.y, self.family) + pull,
-            (pull.unsqueeze(2) * seen.heads).sum(dim=1),
+        pull = self.targeted_weight * batch.weights * gaps(_targeted(outputs), batch.y, self.family)
+        return terms, Outputs(
+            2.0 * self.rr_weight * w * outputs.heads + pull.unsqueeze(2) * outputs.extras.unsqueeze(1),
+            (-2.0 * self.rr_weight * w * scales.constraint.unsqueeze(1)).expand_as(outputs.moments),
+            batch.weights * gaps(outputs.outcome, batch.y, self.family) + pull,
+            (pull.unsqueeze(2) * outputs.heads).sum(dim=1),
         )
 
-    def report(self, seen: Seen, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
+    def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
         """The parts, and two readings of the first component's rr.
 
         They are E_n[anchor rr] / h(anchor), h from the training rows, 1 for the true rr, and E_n[y rr] in the network's units of y.
         """
-        weighted = batch.weights * seen.heads[..., 0]
+        weighted = batch.weights * outputs.heads[..., 0]
         rr_anchor, ipw = (weighted * batch.anchor[..., 0]).sum(dim=1), (weighted * batch.y).sum(dim=1)
         return {**terms.parts, "rr_anchor": rr_anchor, "ipw": ipw / scales.constraint[:, 0]}
 
     def outcome_share(self, outcome_loss: float) -> float:
         return outcome_loss
 
-
-def _targeted(seen: Seen) -> Tensor:
-    return seen.outcome + (seen.heads * seen.extras.unsqueeze(1)).sum(dim=2)
-
-
-@dataclass(frozen=True)
-class RieszReading(Reading):
-    """Rr from its heads, in natural units.
-
-    Attributes
-    ----------
-    srr : bool
-        Whether mu is corrected by epsilon times rr.
-    """
-
-    srr: bool
-
-    def read(self, network: NetworkFit, design: Design) -> Predictions:
+    def readout(self, network: NetworkFit, design: Design) -> Predictions:
+        """Mu from the outcome heads, corrected by epsilon times rr with ``srr``; rr from its heads, in natural units."""
         index, heads = network.functions(design)
         if self.srr:
             index = corrected(index, heads, network.extras)
         unit = network.scale.constraint
         rr = heads.map(lambda values: values / unit.reshape(-1, *[1] * (values.ndim - 1)))
         return Predictions(network.mu(index, design.base.family), rr, scale_free=False)
+
+
+def _targeted(outputs: Outputs) -> Tensor:
+    return outputs.outcome + (outputs.heads * outputs.extras.unsqueeze(1)).sum(dim=2)
