@@ -1,4 +1,4 @@
-"""Back-ticked names, which formulas and policies share: hidden from Python's parser, and put back."""
+"""Back-ticked names, as in formulas and policies: replaced before Python parses the text, and put back afterwards."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import re
 from collections.abc import Mapping
 
 QUOTED = re.compile(r"`([^`]+)`")
-_TEXT_OR_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`([^`]+)`""")
+_STRING_OR_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`([^`]+)`""")
 
 
 def hide_quotes(text: str) -> tuple[str, dict[str, str]]:
     """Replace back-ticked names by identifiers, so that Python can parse the text.
 
-    Back-ticks inside string literals are text, and stay.
+    Back-ticks inside string literals are kept.
 
     Returns
     -------
@@ -31,7 +31,7 @@ def hide_quotes(text: str) -> tuple[str, dict[str, str]]:
     """
     names: dict[str, str] = {}
     stem = "__quoted"
-    while stem in text:  # the text's names must not be taken for hidden ones
+    while stem in text:  # an identifier of the text must not look like a hidden one
         stem += "_"
 
     def hide(match: re.Match[str]) -> str:
@@ -41,11 +41,11 @@ def hide_quotes(text: str) -> tuple[str, dict[str, str]]:
         names[key := f"{stem}_{len(names)}__"] = name
         return key
 
-    return _TEXT_OR_QUOTED.sub(hide, text), names
+    return _STRING_OR_QUOTED.sub(hide, text), names
 
 
 def unparse(node: ast.AST, names: Mapping[str, str]) -> str:
-    """The source of a parsed expression, with its back-ticked names again."""
+    """The source of a parsed expression, with its back-ticked names put back."""
     code = ast.unparse(node)
     for key, name in names.items():
         code = code.replace(key, f"`{name}`")
@@ -53,7 +53,7 @@ def unparse(node: ast.AST, names: Mapping[str, str]) -> str:
 
 
 def quote(name: str) -> str:
-    """A column's name as a formula or policy reads it: in back-ticks if it is not a plain Python name.
+    """A column's name as formulas and policies write it: in back-ticks if it is not a Python identifier.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where a call into the package came from: warnings point there, and formulas look names up there."""
+"""The caller of the package: warnings point to the user's line, and formulas look up the user's variables."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from types import FrameType
 
 from riesz.errors import RieszWarning
 
-_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # the package
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def calling_frame() -> tuple[FrameType, int]:
-    """The nearest frame outside this package, and how many frames above the function that asks it stands."""
+    """The nearest frame outside this package, and how many frames above the function that calls this one it is."""
     frame, above = sys._getframe(1), 0
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HOME):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, above = frame.f_back, above + 1
     return frame, above
 
 
 def warn(message: str) -> None:
-    """Give a :class:`~riesz.errors.RieszWarning` that names the user's line, however deep in the package it arises.
+    """Issue a :class:`~riesz.errors.RieszWarning` that points to the user's line, however deep in the package it arises.
 
     Examples
     --------
@@ -29,9 +29,9 @@ def warn(message: str) -> None:
     >>> from riesz.syntax.caller import warn
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     warn("Something is odd.")
+    ...     warn("The treatment is heavily tied.")
     >>> str(caught[0].message)
-    'Something is odd.'
+    'The treatment is heavily tied.'
     """
     _, above = calling_frame()
     warnings.warn(message, RieszWarning, stacklevel=above + 1)

@@ -106,14 +106,14 @@ class Columns:
         shuffled, limits = shuffled_rows(len(self._data)), extent(self.matrix)
         read = set().union(*(self._reads[term] for term in computed))
         extremes = {name: extreme_rows(self._data[name]) for name in read}
-        dependent = []
-        for term in computed:
+
+        def dependent(term: Any) -> bool:
             samples = [shuffled, *(rows for name in sorted(self._reads[term]) for rows in extremes[name])]
-            if any(self._depends_on_other_rows(term, rows, limits) for rows in samples):
-                dependent.append(str(term))
-        if dependent:
+            return any(self._depends_on_other_rows(term, rows, limits) for rows in samples)
+
+        if refused := [str(term) for term in computed if dependent(term)]:
             raise FormulaError(
-                f"{listing(dependent)} is not computed row by row: its value in a row depends on the other rows or their order, so "
+                f"{listing(refused)} is not computed row by row: its value in a row depends on the other rows or their order, so "
                 "that it would change with a counterfactual treatment and differ on new rows. Use center(), scale(), "
                 "standardize(), bs(), cr() or poly(), which remember what they measured, or compute the column beforehand: "
                 "data.assign(...)."

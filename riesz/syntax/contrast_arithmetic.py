@@ -1,7 +1,7 @@
-"""Formulas of parameters, such as ``"mean_1 / mean_0 - 1"``: read into functions without running any code.
+"""Arithmetic of parameters in contrasts, such as ``"mean_1 / mean_0 - 1"``: made into a function without running any code.
 
-Only numbers, names, ``+ - * / **``, parentheses and a few functions are understood; everything else is refused by the kind of
-the node that Python's parser makes of it.
+Python parses the text into a tree. Only numbers, names, ``+ - * / **``, parentheses and a few functions are allowed; any other
+kind of node is refused.
 """
 
 from __future__ import annotations
@@ -34,31 +34,39 @@ _UNARY: dict[type[ast.unaryop], Callable[[float], float]] = {ast.USub: operator.
 
 
 def read_expression(text: str, names: Sequence[str]) -> Function:
-    """A function of named numbers from its formula.
+    """The function of named numbers that an expression stands for.
 
     Parameters
     ----------
     text : str
-        Names with dots or blanks in back-ticks; ``fit.parameter`` for a parameter of one of several fits.
+        Names with dots or blanks are in back-ticks; ``fit.parameter`` is a parameter of one of several fits.
     names : sequence of str
-        The names there are.
+        The names that the expression may use.
+
+    Returns
+    -------
+    callable
+        ``{name: value} -> value``.
 
     Examples
     --------
     >>> from riesz.syntax.contrast_arithmetic import read_expression
-    >>> read_expression("log(a / `b c`)", ["a", "b c"])({"a": 1.0, "b c": 1.0})
-    0.0
+    >>> relative_effect = read_expression("mean_1 / mean_0 - 1", ["mean_1", "mean_0"])
+    >>> relative_effect({"mean_1": 6.0, "mean_0": 4.0})
+    0.5
     """
     hidden, quoted = hide_quotes(text)
     try:
         tree = ast.parse(hidden.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise RieszError(f"{text!r} cannot be read: {error}. Write a formula such as 'mean_1 / mean_0 - 1'.") from None
+        raise RieszError(
+            f"{text!r} cannot be read: {error}. Write an expression such as 'mean_1 / mean_0 - 1'."
+        ) from None
     return _Reader(text, names, quoted).read(tree)
 
 
 class _Reader:
-    """From nodes to functions; what is not listed here is refused."""
+    """Turns nodes into functions; a kind of node that is not listed here is refused."""
 
     def __init__(self, text: str, names: Sequence[str], quoted: Mapping[str, str]) -> None:
         self._text, self._names, self._quoted = text, names, quoted
@@ -72,18 +80,18 @@ class _Reader:
             case ast.Name() | ast.Attribute():
                 name = self._name(node)
                 return lambda values: values[name]
-            case ast.BinOp(left=one, op=sign, right=two) if type(sign) in _BINARY:
-                combine, left, right = _BINARY[type(sign)], self.read(one), self.read(two)
+            case ast.BinOp(op=sign) if type(sign) in _BINARY:
+                combine, left, right = _BINARY[type(sign)], self.read(node.left), self.read(node.right)
                 return lambda values: combine(left(values), right(values))
-            case ast.UnaryOp(op=mark, operand=one) if type(mark) in _UNARY:
-                change, inner = _UNARY[type(mark)], self.read(one)
+            case ast.UnaryOp(op=mark) if type(mark) in _UNARY:
+                change, inner = _UNARY[type(mark)], self.read(node.operand)
                 return lambda values: change(inner(values))
-            case ast.Call(func=ast.Name(id=called), args=[one], keywords=[]) if called in FUNCTIONS:
-                function, argument = FUNCTIONS[called], self.read(one)
+            case ast.Call(func=ast.Name(id=called), args=[operand], keywords=[]) if called in FUNCTIONS:
+                function, argument = FUNCTIONS[called], self.read(operand)
                 return lambda values: function(argument(values))
         raise RieszError(
-            f"{self._text!r} has a part that is not arithmetic of parameters. Wanted numbers, the parameters "
-            f"{listing(self._names)}, + - * / **, parentheses and {', '.join(FUNCTIONS)}; for anything else pass a function."
+            f"{self._text!r} has a part that is not arithmetic of parameters. Expected numbers, the parameters "
+            f"{listing(self._names)}, + - * / **, parentheses and {', '.join(FUNCTIONS)}. For anything else pass a function."
         )
 
     def _name(self, node: ast.Name | ast.Attribute) -> str:
@@ -95,7 +103,7 @@ class _Reader:
             name = ast.unparse(node)
         if name not in self._names:
             raise RieszError(
-                f"`{name}` in {self._text!r} is no parameter.{nearest(name, self._names)} There are {listing(self._names)}; write "
-                "back-ticks around names with dots or blanks."
+                f"`{name}` in {self._text!r} is not a parameter.{nearest(name, self._names)} The parameters are "
+                f"{listing(self._names)}. Write back-ticks around names with dots or blanks."
             )
         return name

@@ -1,9 +1,9 @@
-r"""Derivatives of columns that can only be evaluated: differences whose step suits what is differentiated.
+r"""Derivatives of the formula's columns by finite differences, because columns can only be evaluated.
 
-A central difference with step h errs by the third derivative times h^2 / 6, and by rounding, about the column's size times
-:math:`\epsilon / h`. A step near :math:`\epsilon^{1/3}` balances the two when a column is about as large as it varies. Far from
-zero it is not: the square of a year is four million and varies by thousands. Such a column bends little, so that it can be
-differentiated with longer steps: the longest with which all shorter ones agree, as far as rounding lets them tell.
+A central difference with step h has two errors: the third derivative times :math:`h^2 / 6`, and rounding, about the column's size
+times :math:`\epsilon / h`. A step near :math:`\epsilon^{1/3}` balances them if a column is about as large as its variation. Far
+from zero it is larger: the square of a year is four million and varies by thousands. Such a column has little curvature, so that
+longer steps serve better: the longest step that agrees with all shorter ones up to rounding is used.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy.typing as npt
 from riesz.arrays import Array
 
 Mask = npt.NDArray[np.bool_]
-#: ``(values of the treatment, which rows, which columns) -> (rows, columns)``
+#: ``(values of the treatment, mask of rows, mask of columns) -> (rows, columns)``
 Evaluate = Callable[[Array, Mask, Mask], Array]
 
-STEP = float(np.cbrt(np.finfo(float).eps))  # of the local spread
+STEP = float(np.cbrt(np.finfo(float).eps))  # share of the local spread
 _KINK = 1e-2  # left and right slopes that differ by more than this share are a kink
-_ROUNDING = 4 * np.finfo(float).eps  # of a column's size: a few operations made it
-_PRECISE = 1e-7  # rounding up to this share of a typical slope does no harm
-_LONGER = 16.0  # from one step to the next
-_LONGEST = 0.25  # of the range
+_ROUNDING = 4 * np.finfo(float).eps  # share of a column's size, after a few operations
+_PRECISE = 1e-7  # rounding below this share of a typical slope is negligible
+_LONGER = 16.0  # ratio of one step to the one before
+_LONGEST = 0.25  # share of the range
 
 
 def derivatives(at: Evaluate, a: Array, here: Array, step: Array, limits: tuple[float, float]) -> Array:
@@ -33,20 +33,20 @@ def derivatives(at: Evaluate, a: Array, here: Array, step: Array, limits: tuple[
     Parameters
     ----------
     at : callable
-        The columns at other values of the treatment.
+        Evaluates the columns at other values of the treatment.
     a : ndarray, shape (n,)
         The treatment.
     here : ndarray, shape (n, q)
-        The columns there.
+        The columns at these values.
     step : ndarray, shape (n,)
-        For columns that are not far from zero.
+        The step for columns that are not far from zero.
     limits : (float, float)
-        Where the columns are defined: differences are one-sided (of second order) at the ends.
+        The range in which the columns are defined; differences are one-sided, of second order, at its ends.
 
     Returns
     -------
     ndarray, shape (n, q)
-        Right-hand slopes where the two sides disagree (a kink, such as a knot of a linear spline).
+        Right-hand slopes at kinks, such as a knot of a linear spline.
     """
     every = np.ones(here.shape[1], dtype=bool)
     slopes = _differences(at, a, here, step, limits, every, kinks=True)
@@ -60,7 +60,7 @@ def derivatives(at: Evaluate, a: Array, here: Array, step: Array, limits: tuple[
 def _differences(
     at: Evaluate, a: Array, here: Array, step: Array, limits: tuple[float, float], which: Mask, kinks: bool
 ) -> Array:
-    """Central ones, and towards the middle where a step would leave the limits."""
+    """Central differences, and one-sided ones where a step would leave the limits."""
     lowest, highest = limits
     everywhere = np.ones(len(a), dtype=bool)
     above, below = np.minimum(a + step, highest), np.maximum(a - step, lowest)
@@ -72,15 +72,12 @@ def _differences(
         left = (here[inside] - down[inside]) / (a - below)[inside, None]
         kink = np.abs(right - left) > _KINK * (np.abs(right) + np.abs(left))
         slopes[inside] = np.where(kink, right, slopes[inside])
-    for rows, towards in ((a - step < lowest, 1.0), (a + step > highest, -1.0)):
+    for rows, direction in ((a - step < lowest, 1.0), (a + step > highest, -1.0)):
         if rows.any():
-            near, far = a + towards * step, a + 2 * towards * step
-            one, two = (
-                (near - a)[rows, None],
-                (far - a)[rows, None],
-            )  # far from zero not quite the steps that were asked for
+            near, far = a + direction * step, a + 2 * direction * step
+            short, long = (near - a)[rows, None], (far - a)[rows, None]  # the steps after rounding
             first, second = (at(point, rows, which) - here[np.ix_(rows, which)] for point in (near, far))
-            slopes[rows] = (two / one * first - one / two * second) / (two - one)
+            slopes[rows] = (long / short * first - short / long * second) / (long - short)
     return slopes
 
 
@@ -93,9 +90,10 @@ def _with_longer_steps(
     agrees = np.ones(best.shape, dtype=bool)
     while agrees.any() and (step < longest).any():
         step = np.minimum(_LONGER * step, longest)
-        found, rounding = _differences(at, a, here, step, limits, which, kinks=False), _ROUNDING * size / step[:, None]
-        for slopes, bound in tried:
-            agrees &= np.abs(found - slopes) <= bound + rounding
-        best = np.where(agrees, found, best)
-        tried.append((found, rounding))
+        slopes = _differences(at, a, here, step, limits, which, kinks=False)
+        rounding = _ROUNDING * size / step[:, None]
+        for shorter, bound in tried:
+            agrees &= np.abs(slopes - shorter) <= bound + rounding
+        best = np.where(agrees, slopes, best)
+        tried.append((slopes, rounding))
     return best

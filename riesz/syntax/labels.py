@@ -1,4 +1,4 @@
-"""Numbers as labels: arms, groups and levels as a user would write them, and never two of them alike."""
+"""Labels of arms, groups and levels: numbers as a user would write them, and different labels for different values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-DIGITS = 6  # significant digits of a number that is not whole, unless more are needed to tell two apart
-_MOST_DIGITS = 17  # as many tell any two floats apart
+DIGITS = 6  # significant digits of a number that is not whole, unless more are needed to tell two values apart
+_MOST_DIGITS = 17  # enough to tell any two floats apart
 _EXACT = 2.0**53  # whole floats below this are exact
-_SMALLEST, _LARGEST = 1e-4, 1e15  # outside a number reads better with an exponent
+_SMALLEST, _LARGEST = 1e-4, 1e15  # numbers outside these limits are written with an exponent
 
 
 def label(value: Any, digits: int = DIGITS) -> str:
-    """A level or a number as a user would write it: 1.0 reads 1, and whole numbers have all of their digits.
+    """A level or number as a user would write it: 1.0 becomes 1, and whole numbers keep all digits.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def label(value: Any, digits: int = DIGITS) -> str:
 
 
 def labels(values: Iterable[Any]) -> tuple[str, ...]:
-    """Labels of several different values, with as many digits as it takes to tell them apart.
+    """Labels of several values, with as many digits as needed to tell them apart.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def labels(values: Iterable[Any]) -> tuple[str, ...]:
     """
     several = list(values)
     for digits in range(DIGITS, _MOST_DIGITS + 1):
-        made = tuple(label(value, digits) for value in several)
-        if len(set(made)) == len(set(several)):
-            return made
-    return tuple(map(repr, several))  # the number 1 and the text "1"
+        texts = tuple(label(value, digits) for value in several)
+        if len(set(texts)) == len(set(several)):
+            return texts
+    return tuple(map(repr, several))  # the number 1 and the string "1"

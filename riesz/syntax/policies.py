@@ -1,11 +1,11 @@
-"""Policies as text, such as ``"where(a > 80, a - 15, a)"``: arithmetic over the columns, read without running any code.
+"""Policies as text, such as ``"where(a > 80, a - 15, a)"``: arithmetic on columns, computed without running any code.
 
-Python's parser makes a tree of the text, and this module computes it node by node. It knows numbers, text, columns, arithmetic,
-comparisons, ``& | ~`` and the functions of ``safe_functions.py``. Attributes, methods, indexing, comprehensions and everything else
-are refused by the kind of node, so a policy can do nothing but compute. That holds for policies from files, too.
+Python parses the text into a tree, and this module computes it node by node. It knows numbers, strings, columns, arithmetic,
+comparisons, ``& | ~`` and the functions in ``safe_functions.py``. Attributes, methods, indexing, comprehensions and all other
+kinds of node are refused, so that a policy can only compute. The same holds for policies from files.
 
-Of the caller's variables a policy may read numbers, text, lists, arrays and Series, and it may call functions by their name. A
-fit that was loaded from a file has no caller, so there a policy reads columns only.
+Of the caller's variables a policy may read numbers, strings, lists, arrays and Series, and it may call functions by name. A fit
+that was loaded from a file has no caller, so its policies read only columns.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 import pandas as pd
 
 from riesz.errors import EstimandError, nearest
-from riesz.syntax.backticks import hide_quotes
-from riesz.syntax.safe_functions import NUMBERS, OF_NUMPY, SHORT, Rowwise
+from riesz.syntax.backticks import hide_quotes, unparse
+from riesz.syntax.safe_functions import NUMPY_CONSTANTS, NUMPY_FUNCTIONS, SHORT_NAMES, Rowwise
 
 _EXAMPLES = "'age > 40' or 'where(a > 80, a - 15, a)'"
 _LONGEST = 20_000  # characters
 _LARGEST = 2**63  # whole numbers beyond this are not data
-#: Arithmetic that policies, and formulas of files, may do.
+#: Operators that policies, and formulas from files, may use.
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -53,21 +53,22 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.Invert: operator.invert,
 }
+_LARGEST_DIGITS = 20  # to round to
 _AND_OR = "Write & and | for `and` and `or`, and == False for `not`, with parentheses around each comparison"
-_FUNCTION = "or give a function of the frame, such as lambda data: data['x'] > data['x'].mean()"
+_FUNCTION = "or pass a function of the frame, such as lambda data: data['x'] > data['x'].mean()"
 _INSTEAD: dict[type[ast.AST], str] = {
     ast.IfExp: "Write where(condition, value, other)",
     ast.Subscript: f"Make a column of it first, {_FUNCTION}",
-    ast.Attribute: f"Compute it before and use its name, {_FUNCTION}",
-    ast.Lambda: "Give the function itself instead of text",
+    ast.Attribute: f"Compute it beforehand and use its name, {_FUNCTION}",
+    ast.Lambda: "Pass the function itself instead of a string",
 }
 _OTHERWISE = (
-    f"Policies know arithmetic, comparisons, & | ~, columns and {', '.join(SHORT)}; make a column first, {_FUNCTION}"
+    f"Policies may use arithmetic, comparisons, & | ~, columns and {', '.join(SHORT_NAMES)}. Make a column, {_FUNCTION}"
 )
 
 
 class _Refused(Exception):
-    """A part of a policy that is not understood, and what to do about it."""
+    """A part of a policy that cannot be computed, and what to write instead."""
 
     def __init__(self, node: ast.AST, advice: str) -> None:
         super().__init__()
@@ -75,20 +76,20 @@ class _Refused(Exception):
 
 
 def parse_policy(text: str, what: str) -> tuple[ast.expr, dict[str, str]]:
-    """The tree of a policy, and its back-ticked names.
+    """The syntax tree of a policy, and its back-ticked names.
 
-    A leading ``~``, as in ``"~ age > 40"``, marks a one-sided formula and is left out. Where it could mean "not", it is refused.
+    A leading ``~``, as in ``"~ age > 40"``, marks a one-sided formula and is dropped. If it could mean "not", it is refused.
     """
     if len(text) > _LONGEST:
         raise EstimandError(
-            f"{what} {_short(text)} has {len(text):,} characters; the most is {_LONGEST:,}. Make a column of it."
+            f"{what} {_short(text)} has {len(text):,} characters; expected at most {_LONGEST:,}. Make a column of it."
         )
     code, quoted = hide_quotes(text.strip())
     try:
         if code.startswith("~") and _could_negate(ast.parse(code, mode="eval").body):
             raise EstimandError(
-                f"{what} {_short(text)} starts with ~, which could mean 'not' or mark a formula. Leave it out for the rule itself; "
-                f"for its opposite write ({text.strip().removeprefix('~').strip()}) == False."
+                f"{what} {_short(text)} starts with ~, which could mean 'not' or mark a formula. Drop it for the rule itself; for "
+                f"its opposite write ({text.strip().removeprefix('~').strip()}) == False."
             )
         return ast.parse(code.removeprefix("~").strip(), mode="eval").body, quoted
     except EstimandError:
@@ -96,12 +97,12 @@ def parse_policy(text: str, what: str) -> tuple[ast.expr, dict[str, str]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
         raise EstimandError(
-            f"{what} {_short(text)} cannot be read: {reason}. Expected an expression over the columns, such as {_EXAMPLES}."
+            f"{what} {_short(text)} cannot be read: {reason}. Expected an expression of columns, such as {_EXAMPLES}."
         ) from None
 
 
 def _could_negate(tree: ast.expr) -> bool:
-    """Whether the sign that a policy starts with stands before something that may be true or false, rather than a number."""
+    """Whether the leading ``~`` of a policy could negate a condition, rather than stand before a number."""
     node, parent = tree, tree
     while not isinstance(node, ast.UnaryOp):
         parent = node
@@ -146,18 +147,16 @@ def evaluate_policy(
     tree, quoted = parse_policy(text, what)
     reader = _Reader(data, context, quoted, [*data.columns, *columns])
     try:
-        with np.errstate(all="ignore"):  # what is not finite is told by the caller
+        with np.errstate(all="ignore"):  # the caller checks for values that are not finite
             return reader.value(tree)
     except _Refused as refused:
-        part = ast.unparse(refused.node)
-        for key, name in quoted.items():
-            part = part.replace(key, f"`{name}`")
+        part = unparse(refused.node, quoted)
         raise EstimandError(f"{what} {_short(text)}: {_short(part)} cannot be computed. {refused.advice}.") from None
     except EstimandError as error:
         raise EstimandError(f"{what} {_short(text)} {error}") from None
     except RecursionError:
         raise EstimandError(f"{what} {_short(text)} is nested too deeply. Make columns of its parts first.") from None
-    except Exception as error:  # of the caller's functions, and of numpy about shapes and types
+    except Exception as error:  # from the caller's functions, or from numpy about shapes and types
         raise EstimandError(
             f"{what} {_short(text)} failed: {type(error).__name__}: {str(error).rstrip('.')}."
         ) from error
@@ -168,7 +167,7 @@ def _short(text: str) -> str:
 
 
 class _Reader:
-    """Computes nodes; what is not listed here is refused."""
+    """Computes the nodes of a policy; a kind of node that is not listed here is refused."""
 
     def __init__(
         self, data: pd.DataFrame, context: Mapping[str, Any], quoted: Mapping[str, str], known: Sequence[str]
@@ -176,7 +175,7 @@ class _Reader:
         self._data, self._context, self._quoted, self._known = data, context, quoted, known
 
     def value(self, node: ast.AST) -> Any:
-        """The value of a node: a number, text, or one value for each row."""
+        """The value of a node: a number, a string, or one value per row."""
         match node:
             case ast.Constant(value=bool() | float() | str() as constant):
                 return constant
@@ -185,13 +184,12 @@ class _Reader:
             case ast.Name(id=name):
                 return self._named(self._quoted.get(name, name), node)
             case ast.Attribute(value=ast.Name(id="np"), attr=name) if (
-                name in NUMBERS and "np" not in self._data.columns
+                name in NUMPY_CONSTANTS and "np" not in self._data.columns
             ):
-                return NUMBERS[name]
+                return NUMPY_CONSTANTS[name]
             case ast.UnaryOp(op=sign, operand=inner) if type(sign) in _UNARY:
-                return _UNARY[type(sign)](
-                    _truth(self._numeric(inner)) if type(sign) in _TRUTH else self._numeric(inner)
-                )
+                operand = self._numeric(inner)
+                return _UNARY[type(sign)](_truth(operand) if type(sign) in _TRUTH else operand)
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
                 return self._combine(sign, left, right)
             case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _COMPARISONS:
@@ -199,65 +197,67 @@ class _Reader:
             case ast.Compare(ops=[ast.In() | ast.NotIn()]):
                 raise _Refused(node, "Write isin(column, [value, other]), with == False after it for `not in`")
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp():
-                raise _Refused(node, f"{_AND_OR}; two comparisons of one column are two: (0 < x) & (x < 1)")
+                raise _Refused(node, f"{_AND_OR}; write a chain as two comparisons: (0 < x) & (x < 1)")
             case ast.Call():
                 return self._call(node)
         raise _Refused(node, _INSTEAD.get(type(node), _OTHERWISE))
 
     def _named(self, name: str, node: ast.AST) -> Any:
+        """A column, or one of the caller's variables."""
         if name in self._data.columns:
             return _column(self._data[name])
-        if name in SHORT or name == "np":
-            raise _Refused(node, f"`{name}` is a function here; write its arguments after it")
+        if name in SHORT_NAMES or name == "np":
+            raise _Refused(node, f"`{name}` is a function; write its arguments in parentheses after it")
         if name not in self._context:
             raise EstimandError(f"uses `{name}`, which is not a column of the data.{nearest(name, self._known)}")
-        given = self._context[name]
-        if isinstance(given, pd.Series):
-            given = _column(given)
-        if isinstance(given, (list, tuple)):
-            given = np.asarray(given)
-        if not isinstance(given, (bool, int, float, str, np.generic, np.ndarray)):
+        value = self._context[name]
+        if isinstance(value, pd.Series):
+            value = _column(value)
+        if isinstance(value, (list, tuple)):
+            value = np.asarray(value)
+        if not isinstance(value, (bool, int, float, str, np.generic, np.ndarray)):
             raise _Refused(
-                node, f"`{name}` is a {type(given).__name__} where the call was made; expected a number or an array"
+                node, f"`{name}` is a {type(value).__name__} in the caller's scope; expected a number or an array"
             )
-        return given
+        return value
 
     def _numeric(self, node: ast.AST) -> Any:
-        """A value that arithmetic is defined for; text would be repeated and joined, without an end."""
-        made = self.value(node)
-        if isinstance(made, str) or (isinstance(made, (np.ndarray, np.generic)) and made.dtype.kind not in "biuf"):
-            raise _Refused(node, "Arithmetic needs numbers, and these are labels")
-        return made
+        """A value for arithmetic; strings are refused, because ``'a' * 10**9`` repeats them."""
+        value = self.value(node)
+        if isinstance(value, str) or (isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "biuf"):
+            raise _Refused(node, "Arithmetic needs numbers; these are labels")
+        return value
 
     def _combine(self, sign: ast.operator, left: ast.AST, right: ast.AST) -> Any:
-        one, two = self._numeric(left), self._numeric(right)
-        if isinstance(sign, ast.Pow):  # in floating point, where no power takes long
-            one, two = np.asarray(one, dtype=float), np.asarray(two, dtype=float)
+        first, second = self._numeric(left), self._numeric(right)
+        if isinstance(sign, ast.Pow):  # in floating point, in which no power takes long
+            first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
         elif type(sign) in _TRUTH:
-            one, two = _truth(one), _truth(two)
-        return OPERATORS[type(sign)](one, two)
+            first, second = _truth(first), _truth(second)
+        return OPERATORS[type(sign)](first, second)
 
     def _compare(self, sign: Callable[[Any, Any], Any], left: ast.AST, right: ast.AST, node: ast.AST) -> Any:
-        one, two = self.value(left), self.value(right)
-        kinds = {_kind(one), _kind(two)}
+        first, second = self.value(left), self.value(right)
+        kinds = {_kind(first), _kind(second)}
         if kinds == {"numbers", "labels"}:
-            raise _Refused(node, "It compares numbers with text. Labels go in quotation marks, numbers without")
+            raise _Refused(node, "It compares numbers with strings. Write labels with quotation marks, numbers without")
         if kinds == {"dates", "labels"}:
-            one, two = (np.datetime64(part) if isinstance(part, str) else part for part in (one, two))
-        return sign(one, two)
+            first, second = (np.datetime64(part) if isinstance(part, str) else part for part in (first, second))
+        return sign(first, second)
 
     def _call(self, node: ast.Call) -> Any:
         match node.func:
-            case ast.Name(id=name) if name in SHORT and name not in self._data.columns:
-                return self._pure(OF_NUMPY[name], node)
+            case ast.Name(id=name) if name in SHORT_NAMES and name not in self._data.columns:
+                return self._pure(NUMPY_FUNCTIONS[name], node)
             case ast.Attribute(value=ast.Name(id="np"), attr=name) if "np" not in self._data.columns:
-                if name not in OF_NUMPY:
+                if name not in NUMPY_FUNCTIONS:
                     raise _Refused(
-                        node, f"np.{name} does not go row by row. Compute it before and use its name, {_FUNCTION}"
+                        node,
+                        f"np.{name} is not computed row by row. Compute it beforehand and use its name, {_FUNCTION}",
                     )
-                return self._pure(OF_NUMPY[name], node)
+                return self._pure(NUMPY_FUNCTIONS[name], node)
             case ast.Name(id=name) if name not in self._data.columns and name not in self._quoted:
-                return self._own(name, node)
+                return self._callers_function(name, node)
             case ast.Attribute():
                 raise _Refused(node, _INSTEAD[ast.Attribute])
         raise _Refused(node, _OTHERWISE)
@@ -265,19 +265,19 @@ class _Reader:
     def _pure(self, function: Rowwise, node: ast.Call) -> Any:
         count = len(node.args)
         if node.keywords or not function.fewest <= count <= function.most:
-            many = str(function.fewest) if function.fewest == function.most else f"{function.fewest} or {function.most}"
-            raise _Refused(node, f"It takes {many} arguments, by position")
+            few, many = function.fewest, function.most
+            raise _Refused(node, f"It takes {few if few == many else f'{few} or {many}'} arguments, without keywords")
         if function.call is np.isin:
             return np.isin(self.value(node.args[0]), self._list(node.args[1]))
         if function.call is np.round:
             return np.round(*self._rounding(node))
-        labels = function.call is np.where
-        return function.call(*(self.value(part) if labels else self._numeric(part) for part in node.args))
+        argument = self.value if function.call is np.where else self._numeric  # where() also takes labels
+        return function.call(*map(argument, node.args))
 
     def _rounding(self, node: ast.Call) -> tuple[Any, int]:
         digits = self.value(node.args[1]) if len(node.args) > 1 else 0
-        if not isinstance(digits, (int, np.integer)) or abs(int(digits)) > 20:
-            raise _Refused(node, "The digits to round to must be a whole number")
+        if not isinstance(digits, (int, np.integer)) or abs(int(digits)) > _LARGEST_DIGITS:
+            raise _Refused(node, f"The digits to round to must be a whole number up to {_LARGEST_DIGITS}")
         return self._numeric(node.args[0]), int(digits)
 
     def _list(self, node: ast.AST) -> Any:
@@ -285,25 +285,23 @@ class _Reader:
             return [self.value(item) for item in node.elts]
         return self.value(node)
 
-    def _own(self, name: str, node: ast.Call) -> Any:
-        """Call a function of the caller's; it is the caller's code, and sees at least one column."""
+    def _callers_function(self, name: str, node: ast.Call) -> Any:
+        """Call a function of the caller; at least one of its arguments must be a column."""
         if name not in self._context:
-            raise EstimandError(f"uses `{name}`, which is not a function that policies know.{nearest(name, SHORT)}")
+            raise EstimandError(f"calls `{name}`, which is not a known function.{nearest(name, SHORT_NAMES)}")
         function = self._context[name]
         if not isinstance(function, (FunctionType, np.ufunc)):
-            raise _Refused(
-                node, f"`{name}` is a {type(function).__name__} where the call was made; expected a function"
-            )
+            raise _Refused(node, f"`{name}` is a {type(function).__name__} in the caller's scope; expected a function")
         if any(isinstance(part, ast.Starred) for part in node.args) or any(key.arg is None for key in node.keywords):
-            raise _Refused(node, "Write its arguments one by one")
-        given = [self._list(part) for part in node.args]
-        if not any(isinstance(part, np.ndarray) and part.ndim for part in given):
-            raise _Refused(node, f"`{name}` must be given a column. Compute it before and use its name")
-        return function(*given, **{str(key.arg): self._list(key.value) for key in node.keywords})
+            raise _Refused(node, "Write its arguments out, without * and **")
+        arguments = [self._list(part) for part in node.args]
+        if not any(isinstance(argument, np.ndarray) and argument.ndim for argument in arguments):
+            raise _Refused(node, f"`{name}` needs a column as an argument. Compute it beforehand and use its name")
+        return function(*arguments, **{str(key.arg): self._list(key.value) for key in node.keywords})
 
 
 def _column(column: pd.Series) -> Any:
-    """A column as an array: numbers where its values or levels are numbers, else labels."""
+    """A column as an array: numbers if its values or levels are numbers, else labels."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = column.cat.categories
         if pd.api.types.is_numeric_dtype(levels.dtype) or pd.api.types.infer_dtype(levels) in ("integer", "floating"):
@@ -313,7 +311,7 @@ def _column(column: pd.Series) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """Numbers, labels, dates, or something mixed."""
+    """What a value holds: numbers, labels, dates, or a mixture."""
     kind = np.asarray(value).dtype.kind
     if kind == "O":
         return "labels" if pd.api.types.infer_dtype(value, skipna=True) == "string" else "mixed"
@@ -321,6 +319,6 @@ def _kind(value: Any) -> str:
 
 
 def _truth(value: Any) -> Any:
-    """Truth values: columns of them are numbers here, 0 and 1."""
+    """The value as booleans if it is a column of 0 and 1, as which the data hold booleans."""
     array = np.asarray(value)
     return array.astype(bool) if array.dtype.kind == "f" and np.isin(array, (0.0, 1.0)).all() else value

@@ -1,8 +1,8 @@
-"""Formulas that came out of a file: evaluated only if they are known to be harmless, and only at a known size.
+"""Formulas from files: parsed and evaluated only if they are known to be safe, and only at a known size.
 
-Formulas are Python in part, so evaluating one that a stranger wrote would run the stranger's code. What is checked is not the
-text but the terms that formulaic made of it, each as the syntax tree that it will evaluate (``safe_expressions.py``), for outcome,
-treatment and right-hand side. How many columns they make is counted before they are made.
+Formulas are partly Python, so that evaluating one from an unknown author could run that author's code. Not the text is checked
+but the terms that formulaic makes of it, each as the syntax tree that formulaic will evaluate (``safe_expressions.py``), for
+outcome, treatment and right-hand side. The number of columns is counted before any is computed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from riesz.syntax.terms import read_expression_term
 
 _LONGEST = 200_000  # characters
 _LONGEST_MESSAGE = 1000
-_CELLS = 2**27  # numbers in the columns that a formula makes: 1 GB, or 64 times the fit's own design
-_TOO_DEEP = (SyntaxError, ValueError, RecursionError, MemoryError)  # of Python's parser
+_LONGEST_LITERAL = 20  # digits of a number among the terms
+_CELLS = 2**27  # numbers in the columns of a formula: 1 GB
+_GROWTH = 64  # a formula may give this many times as many numbers as the fit's design has
+_PARSER_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def parse_safe_formula(
     text: Any, columns: Sequence[str], reserved: Sequence[str], data: pd.DataFrame, cells: int
 ) -> Formula:
-    """Read a formula that came out of a file; one that is not known to be harmless is an error.
+    """Parse a formula that comes from a file; one that is not known to be safe is an error.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def parse_safe_formula(
     data : pandas.DataFrame
         The rows of the fit. The formula may read its numbers and labels, and nothing else.
     cells : int
-        How many numbers the fit's own design holds.
+        The number of entries of the fit's design matrix.
 
     Returns
     -------
@@ -56,34 +58,22 @@ def parse_safe_formula(
     part = unsafe_part(text, columns)
     if part is not None:
         raise _refusal(part, text)
-    try:
-        formula = parse_formula(text, columns, reserved, {})
-        factors = [*_factors(formula)]
-    except FormulaError as error:
-        if len(said := str(error)) <= _LONGEST_MESSAGE:
-            raise
-        ending = said[
-            -_LONGEST_MESSAGE // 3 :
-        ]  # it repeats the text, which may have any length; the cause stands at the end
-        raise FormulaError(f"The formula {_short(text)} of the file cannot be read: ...{ending}") from None
-    except (FormulaicError, *_TOO_DEEP) as error:
-        reason = str(error)[:_LONGEST_MESSAGE] or "it is nested too deeply"
-        raise FormulaError(f"The formula {_short(text)} of the file cannot be read ({reason}).") from None
+    formula, factors = _parse(text, columns, reserved)
     for factor in factors:
-        part = _strange_factor(factor, data)
+        part = _unsafe_part_of_factor(factor, data)
         if part is not None:
             raise _refusal(part, text)
-    made = sum(_widths(term, data) for term in formula.rhs) * len(data)
-    if made > max(_CELLS, 64 * cells):
+    needed = sum(_term_width(term, data) for term in formula.rhs) * len(data)
+    if needed > max(_CELLS, _GROWTH * cells):
         raise FormulaError(
-            f"The formula {_short(text)} of the file would make {made // len(data):,} columns of {len(data):,} rows, far more than "
-            f"the fit has ({cells // len(data):,}). Use the fit that was saved, or fit again."
+            f"The formula {_short(text)} of the file would make {needed // len(data):,} columns of {len(data):,} rows, far more "
+            f"than the fit has ({cells // len(data):,}). Use the fit that was saved, or fit again."
         )
     return formula
 
 
 def unsafe_part(text: Any, columns: Sequence[str]) -> str | None:
-    """The first part of a formula, as it is written, that is not known to be harmless; None if there is none.
+    """The first part of a formula's text that is not known to be safe; None if there is none.
 
     Examples
     --------
@@ -101,9 +91,25 @@ def unsafe_part(text: Any, columns: Sequence[str]) -> str | None:
                 Checker(columns, quoted, (), treat=True).check(ast.parse(code.strip(), mode="eval").body)
     except UnsafeError as error:
         return ast.unparse(error.node)
-    except (FormulaicError, *_TOO_DEEP):
+    except (FormulaicError, *_PARSER_ERRORS):
         return text
     return None
+
+
+def _parse(text: str, columns: Sequence[str], reserved: Sequence[str]) -> tuple[Formula, list[Any]]:
+    """The formula and its factors; messages are short although the text may have any length."""
+    try:
+        formula = parse_formula(text, columns, reserved, {})
+        return formula, [*_factors(formula)]
+    except FormulaError as error:
+        message = str(error)
+        if len(message) <= _LONGEST_MESSAGE:
+            raise
+        ending = message[-_LONGEST_MESSAGE // 3 :]  # it repeats the text; the cause is at the end
+        raise FormulaError(f"The formula {_short(text)} of the file cannot be read: ...{ending}") from None
+    except (FormulaicError, *_PARSER_ERRORS) as error:
+        reason = str(error)[:_LONGEST_MESSAGE] or "it is nested too deeply"
+        raise FormulaError(f"The formula {_short(text)} of the file cannot be read ({reason}).") from None
 
 
 def _factors(formula: Formula) -> Iterator[Any]:
@@ -114,57 +120,62 @@ def _factors(formula: Formula) -> Iterator[Any]:
             yield from term.factors
 
 
-def _strange_factor(factor: Any, data: pd.DataFrame) -> str | None:
-    """The part of a factor that is not known to be harmless, read as formulaic reads it when it evaluates."""
-    how, text = factor.eval_method.value, str(factor.expr)
+def _unsafe_part_of_factor(factor: Any, data: pd.DataFrame) -> str | None:
+    """The part of a factor that is not known to be safe, parsed as formulaic parses it when it evaluates."""
+    method, text = factor.eval_method.value, str(factor.expr)
     labels = {name for name in data.columns if isinstance(data[name].dtype, pd.CategoricalDtype)}
-    columns = labels | {
-        name for name in data.columns if data[name].dtype == np.float64
-    }  # other kinds are not for formulas
-    if how == "lookup":
+    numbers = {name for name in data.columns if data[name].dtype == np.float64}
+    columns = labels | numbers  # formulas may not read other types
+    if method == "lookup":
         return None if text in columns else text
-    if how == "literal":
-        return None if len(text) <= 20 and text.replace(".", "", 1).isdecimal() else text
+    if method == "literal":
+        return None if len(text) <= _LONGEST_LITERAL and text.replace(".", "", 1).isdecimal() else text
     try:
         tree, aliases = _tree(text, columns)
         Checker(columns, aliases, labels, treat=False).check(tree)
     except UnsafeError as error:
         return ast.unparse(error.node)
-    except _TOO_DEEP:
+    except _PARSER_ERRORS:
         return text
     return None
 
 
 def _tree(text: str, columns: set[str]) -> tuple[ast.expr, dict[str, str]]:
+    """The syntax tree of a factor, and the columns by the identifiers that replace them."""
     aliases: dict[str, str] = {}
     code = sanitize_variable_names(text, dict.fromkeys(columns), aliases)
     return ast.parse(code, mode="eval").body, aliases
 
 
-def _widths(term: Any, data: pd.DataFrame) -> int:
-    """How many columns a term makes at most."""
+def _term_width(term: Any, data: pd.DataFrame) -> int:
+    """An upper bound on the number of columns of a term."""
     width = 1
     for factor in term.factors:
-        width *= _width(factor, data)
+        width *= _factor_width(factor, data)
     return width
 
 
-def _width(factor: Any, data: pd.DataFrame) -> int:
+def _factor_width(factor: Any, data: pd.DataFrame) -> int:
     if factor.eval_method.value == "literal":
         return 1
     if factor.eval_method.value == "lookup":
         return _levels(data[factor.expr]) if factor.expr in data else 1
-    tree, aliases = _tree(factor.expr, set(data.columns))
-    numbers = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and type(n.value) is int]
-    items = sum(len(n.elts) for n in ast.walk(tree) if isinstance(n, (ast.List, ast.Tuple)))
+    return _expression_width(factor.expr, data)
+
+
+def _expression_width(text: str, data: pd.DataFrame) -> int:
+    tree, aliases = _tree(text, set(data.columns))
+    nodes = [*ast.walk(tree)]
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    items = sum(len(node.elts) for node in nodes if isinstance(node, (ast.List, ast.Tuple)))
     match tree:
-        case ast.Call(func=ast.Name(id="bs" | "cr" | "cs" | "cc" | "poly")):
-            return sum(map(abs, numbers)) + items + 5  # degrees of freedom, knots, degree
+        case ast.Call(func=ast.Name(id="bs" | "cr" | "cs" | "cc" | "poly")):  # degrees of freedom, knots, degree
+            return sum(abs(value) for value in constants if type(value) is int) + items + 5
         case ast.Call(func=ast.Name(id="C"), args=[inner, *_]):
             return items + _distinct(inner, aliases, data)
-    texts = sum(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in ast.walk(tree))
-    read = {aliases.get(n.id, n.id) for n in ast.walk(tree) if isinstance(n, ast.Name)} & set(data.columns)
-    return 1 + texts + sum(_levels(data[name]) - 1 for name in read)
+    strings = sum(isinstance(value, str) for value in constants)
+    read = {aliases.get(node.id, node.id) for node in nodes if isinstance(node, ast.Name)} & set(data.columns)
+    return 1 + strings + sum(_levels(data[name]) - 1 for name in read)
 
 
 def _levels(column: pd.Series) -> int:
@@ -172,26 +183,26 @@ def _levels(column: pd.Series) -> int:
 
 
 def _distinct(node: ast.expr, aliases: dict[str, str], data: pd.DataFrame) -> int:
-    """The levels of ``C(...)``: those of a column, or of an expression that was found harmless and goes row by row."""
+    """The number of levels of ``C(...)`` of a column, or of a safe expression that is computed row by row."""
     if isinstance(node, ast.Name):
         return int(data[aliases.get(node.id, node.id)].nunique())
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {"np"}
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)} - {"np"}
     scope = {name: data[aliases.get(name, name)] for name in names if aliases.get(name, name) in data}
     try:
         with np.errstate(all="ignore"):
-            made = stateful_eval(ast.unparse(node), {**TRANSFORMS, **scope}, None, None, None)
-        return len(pd.unique(np.asarray(made).ravel()))
+            values = stateful_eval(ast.unparse(node), {**TRANSFORMS, **scope}, None, None, None)
+        return len(pd.unique(np.asarray(values).ravel()))
     except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
-        return 1  # the formula will say what is wrong
+        return 1  # evaluating the formula will say what is wrong
 
 
 def _refusal(part: str, text: str) -> FormulaError:
     return FormulaError(
         f"This fit was loaded from a file, and predict() would have to evaluate {_short(part)} in {_short(text)}, which is not "
-        "known to be harmless. Use the fit that was saved, or fit again."
+        "known to be safe. Use the fit that was saved, or fit again."
     )
 
 
 def _short(text: object) -> str:
-    said = str(text)
-    return repr(said if len(said) <= 200 else f"{said[:200]}...")
+    written = str(text)
+    return repr(written if len(written) <= 200 else f"{written[:200]}...")

@@ -1,6 +1,7 @@
-"""The functions that policies may call, and that formulas from files may call as ``np.name``: pure and row by row.
+"""The functions that policies may call, and that formulas from files may call as ``np.name``.
 
-Nothing here writes, reads a file or looks at more than a row's own values; whatever is not listed is refused.
+Each is pure and computed row by row: it writes nothing, reads no file and uses only the values of its row. Functions that are
+not listed are refused.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Rowwise:
-    """A function of one row's values.
+    """A function that is computed row by row.
 
     Attributes
     ----------
     call : callable
     fewest, most : int
-        How many arguments it takes; all go by position.
+        The number of arguments that it takes, all positional.
     """
 
     call: Callable[..., Any]
@@ -28,31 +29,31 @@ class Rowwise:
     most: int
 
 
-def _plain(*names: str) -> dict[str, Rowwise]:
-    """Functions of numpy that take as many arguments as the mathematics has."""
-    found = {name: getattr(np, name) for name in names}
-    return {name: Rowwise(made, made.nin, made.nin) for name, made in found.items()}
+def _ufuncs(*names: str) -> dict[str, Rowwise]:
+    """Universal functions of numpy, with their number of inputs."""
+    functions = {name: getattr(np, name) for name in names}
+    return {name: Rowwise(function, function.nin, function.nin) for name, function in functions.items()}
 
 
-#: As ``np.name`` in policies, and in formulas that come from a file.
-OF_NUMPY: dict[str, Rowwise] = {
-    **_plain("abs", "absolute", "fabs", "sign", "negative", "positive", "reciprocal"),
-    **_plain("sqrt", "cbrt", "square", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
-    **_plain("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypot", "deg2rad", "rad2deg"),
-    **_plain("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-    **_plain("floor", "ceil", "trunc", "rint", "power", "float_power"),
-    **_plain("add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "mod", "remainder", "fmod"),
-    **_plain("maximum", "minimum", "fmax", "fmin", "heaviside"),
-    **_plain("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-    **_plain("logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isfinite", "isinf"),
+#: Functions that policies, and formulas from files, may call as ``np.name``.
+NUMPY_FUNCTIONS: dict[str, Rowwise] = {
+    **_ufuncs("abs", "absolute", "fabs", "sign", "negative", "positive", "reciprocal"),
+    **_ufuncs("sqrt", "cbrt", "square", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
+    **_ufuncs("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypot", "deg2rad", "rad2deg"),
+    **_ufuncs("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
+    **_ufuncs("floor", "ceil", "trunc", "rint", "power", "float_power"),
+    **_ufuncs("add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "mod", "remainder", "fmod"),
+    **_ufuncs("maximum", "minimum", "fmax", "fmin", "heaviside"),
+    **_ufuncs("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    **_ufuncs("logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isfinite", "isinf"),
     "clip": Rowwise(np.clip, 3, 3),
     "isin": Rowwise(np.isin, 2, 2),
     "round": Rowwise(np.round, 1, 2),
     "where": Rowwise(np.where, 3, 3),
 }
 
-#: Numbers that go by a name.
-NUMBERS = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan}
+#: Constants that they may read as ``np.name``.
+NUMPY_CONSTANTS = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan}
 
-#: The commonest go without ``np.`` in policies.
-SHORT = ("where", "minimum", "maximum", "clip", "exp", "log", "sqrt", "abs", "round", "isin")
+#: The most common functions, which policies may call without ``np.``.
+SHORT_NAMES = ("where", "minimum", "maximum", "clip", "exp", "log", "sqrt", "abs", "round", "isin")

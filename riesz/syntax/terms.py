@@ -1,7 +1,7 @@
-"""Right-hand sides as formulaic's terms, and how many terms a text stands for, told before any is made.
+"""Right-hand sides as formulaic's terms, and how many terms a text stands for, counted before any is made.
 
-Reading must not evaluate anything. formulaic evaluates calls while it reads what stands left of a ``~``, so a text with that
-sign is not given to it.
+Parsing must not evaluate anything. formulaic evaluates calls while it parses what stands left of a ``~``, so it never gets a
+text with that sign.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from formulaic.parser.types import ASTNode, Token
 from riesz.errors import FormulaError
 from riesz.syntax.tokens import names_in, parse_python
 
-MOST_TERMS = 200_000  # (x1 + ... + x450)**2; far more would take minutes and gigabytes to write down
-_MOST_REPEATED = 1000  # the largest exponent of `**`
+MOST_TERMS = 200_000  # (x1 + ... + x450)**2; many more would take minutes and gigabytes
+_LARGEST_EXPONENT = 1000  # of `**`
 
 
 def read_terms(side: str, available: Sequence[str], text: str) -> Any:
-    """The terms of a right-hand side, in which ``.`` stands for the columns available.
+    """The terms of a right-hand side, in which ``.`` stands for the available columns.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def read_terms(side: str, available: Sequence[str], text: str) -> Any:
 
 
 def read_expression_term(text: str) -> Any:
-    """The formula with one expression as its only term, such as ``log(y)``; braces around it may be there or not."""
+    """A formula with one expression as its only term, such as ``log(y)``, with or without braces around it."""
     return read_terms(f"0 + {{{text.strip('{}')}}}", [], text)
 
 
@@ -69,7 +69,13 @@ def term_columns(term: Any, columns: Sequence[str]) -> set[str]:
 
 
 def count_terms(side: str, available: int) -> int:
-    """At most so many terms a right-hand side stands for, repeated ones counted; beyond the limit, some number above it.
+    """An upper bound on the number of terms of a right-hand side, or any number above ``MOST_TERMS``.
+
+    Parameters
+    ----------
+    side : str
+    available : int
+        The number of columns that ``.`` stands for.
 
     Examples
     --------
@@ -79,35 +85,46 @@ def count_terms(side: str, available: int) -> int:
     """
     tree = DefaultFormulaParser().get_ast(side)
     counts: dict[int, int] = {}
-    todo = [tree]
-    while todo:
-        node = todo[-1]
-        inner = [child for child in node.args if isinstance(child, ASTNode)] if isinstance(node, ASTNode) else []
-        waiting = [child for child in inner if id(child) not in counts]
-        if waiting:
-            todo += waiting
+    stack = [tree]  # without recursion, which deep formulas would exhaust
+    while stack:
+        node = stack[-1]
+        children = [child for child in node.args if isinstance(child, ASTNode)] if isinstance(node, ASTNode) else []
+        uncounted = [child for child in children if id(child) not in counts]
+        if uncounted:
+            stack += uncounted
             continue
-        counts[id(todo.pop())] = _count(node, counts, available)
+        counts[id(stack.pop())] = _count(node, counts, available)
         if counts[id(node)] > MOST_TERMS:
             return counts[id(node)]
     return counts[id(tree)]
 
 
 def _count(node: Any, counts: dict[int, int], available: int) -> int:
+    """The terms of a node, given those of its children."""
     if not isinstance(node, ASTNode):
         return 1
     parts = [counts.get(id(child), 1) for child in node.args]
-    symbol = node.operator.symbol
-    if symbol == ".":
-        return available
-    if symbol in ("**", "^"):
-        exponent = "" if isinstance(node.args[1], ASTNode) else str(node.args[1])
-        if exponent and not exponent.isdecimal():
-            return parts[0]  # formulaic refuses it
-        repeated = int(exponent) if exponent and len(exponent) < 8 else _MOST_REPEATED + 1
-        return parts[0] ** repeated if repeated <= _MOST_REPEATED else MOST_TERMS + 1
-    if symbol == "-":
-        return parts[0] if len(parts) == 2 else 1
-    if len(parts) == 2 and symbol in ("*", ":"):
-        return parts[0] * parts[1] + (parts[0] + parts[1] if symbol == "*" else 0)
+    match node.operator.symbol, parts:
+        case ".", _:
+            return available
+        case "**" | "^", [base, _]:
+            return _count_power(base, node.args[1])
+        case "-", [left, _]:
+            return left
+        case "-", _:
+            return 1
+        case "*", [left, right]:
+            return left * right + left + right
+        case ":", [left, right]:
+            return left * right
     return sum(parts)
+
+
+def _count_power(base: int, exponent: Any) -> int:
+    """The terms of ``base**exponent``; more than the most if the exponent is not a small number."""
+    written = "" if isinstance(exponent, ASTNode) else str(exponent)
+    if written and not written.isdecimal():
+        return base  # formulaic refuses it
+    if not written or len(written) > 7 or int(written) > _LARGEST_EXPONENT:
+        return MOST_TERMS + 1
+    return int(base ** int(written))

@@ -164,7 +164,7 @@ def test_what_cannot_be_stored_explains_itself(binary_frame: pd.DataFrame, tmp_p
         return x / 2
 
     own = around(riesz.ate("y ~ treat(a) * half(x1)", binary_frame), tmp_path)
-    with pytest.raises(riesz.FormulaError, match="not known to be harmless"):
+    with pytest.raises(riesz.FormulaError, match="not known to be safe"):
         own.predict(binary_frame)
     policy = around(riesz.ape("y ~ treat(a) * x1", binary_frame, policy="where(x1 > 0, 0.9, 0.2)"), tmp_path)
     assert policy.predict(binary_frame)["mu"].notna().all()
@@ -381,7 +381,7 @@ def test_an_altered_formula_is_not_evaluated(
 
     rewrite(file, trap)
     fit = riesz.load(file)
-    with pytest.raises(riesz.FormulaError, match="not known to be harmless"):
+    with pytest.raises(riesz.FormulaError, match="not known to be safe"):
         fit.predict(binary_frame)
     assert not Path("trapped").exists()
 

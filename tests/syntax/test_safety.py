@@ -159,8 +159,8 @@ def test_a_formula_of_a_file_runs_nothing(file: Path, frame: pd.DataFrame, formu
     begun = time.monotonic()
     with pytest.raises(
         riesz.RieszError,
-        match=r"harmless|cannot be read|was altered|not known|~ sign|terms|not a column of the data|columns cannot be computed|"
-        r"does not list",
+        match=r"known to be safe|cannot be read|was altered|not known|~ sign|terms|not a column of the data|"
+        r"columns cannot be computed|does not list",
     ) as caught:
         with_formula(file, formula).predict(frame)
     assert not Path("trapped").exists()
@@ -205,7 +205,7 @@ def test_a_name_that_is_no_column_of_the_data_is_not_looked_up_elsewhere(file: P
         content["recipe"]["formula"] = "y ~ treat(a) + {open}"
         content["recipe"]["columns"].append("open")  # but not in the data
 
-    with pytest.raises(riesz.FormulaError, match=r"'open'.*not known to be harmless"):
+    with pytest.raises(riesz.FormulaError, match=r"'open'.*not known to be safe"):
         riesz.load(forge(file, change)).predict(frame)
 
 
@@ -239,7 +239,7 @@ def test_the_columns_of_a_formula_are_counted_before_they_are_made(file: Path, f
         "y ~ treat(a) + x + C(g, levels=['v', \"it's\", 'u'])",
     ],
 )
-def test_harmless_formulas_predict_after_loading(file: Path, frame: pd.DataFrame, formula: str) -> None:
+def test_safe_formulas_predict_after_loading(file: Path, frame: pd.DataFrame, formula: str) -> None:
     """The check refuses nothing that people write."""
     assert unsafe_part(formula, COLUMNS) is None
     fit = riesz.ate(formula, frame, folds=2, learner=riesz.Linear(0.1, 0.1))
@@ -421,16 +421,16 @@ def test_powers_end(frame: pd.DataFrame, policy: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "advice"),
     [
-        ("x > x.mean()", "Compute it before and use its name, or give a function of the frame"),
-        ("x > np.mean(x)", "np.mean does not go row by row"),
+        ("x > x.mean()", "Compute it beforehand and use its name, or pass a function of the frame"),
+        ("x > np.mean(x)", "np.mean is not computed row by row"),
         ("x > 0 and g == 'u'", "Write & and | for `and` and `or`"),
         ("1 if a else 0", r"Write where\(condition, value, other\)"),
         ("g in ['u']", r"Write isin\(column, \[value, other\]\)"),
         ("~(x > 0)", r"for its opposite write \(\(x > 0\)\) == False"),
-        ("open('x')", "`open` is a builtin_function_or_method where the call was made; expected a function"),
-        ("half(3)", "`half` must be given a column"),
+        ("open('x')", "`open` is a builtin_function_or_method in the caller's scope; expected a function"),
+        ("half(3)", "`half` needs a column as an argument"),
         ("text * 2", "Arithmetic needs numbers"),
-        ("table + 1", "`table` is a dict where the call was made; expected a number or an array"),
+        ("table + 1", "`table` is a dict in the caller's scope; expected a number or an array"),
     ],
 )
 def test_refusals_name_the_way_out(frame: pd.DataFrame, policy: str, advice: str) -> None:
@@ -455,5 +455,5 @@ def test_a_pickled_fit_is_checked_like_a_file(frame: pd.DataFrame) -> None:
         return values / 2
 
     fit = pickle.loads(pickle.dumps(riesz.ate("y ~ treat(a) + half(x)", frame, folds=2)))
-    with pytest.raises(riesz.FormulaError, match="not known to be harmless"):
+    with pytest.raises(riesz.FormulaError, match="not known to be safe"):
         fit.predict(frame)
