@@ -23,6 +23,7 @@ from scipy import stats
 
 from riesz.arrays import Array
 from riesz.estimators import Scores
+from riesz.storage.coding import stored
 
 Clusters = tuple[npt.NDArray[np.intp], ...]
 Used = npt.NDArray[np.bool_]
@@ -31,6 +32,7 @@ _ROUNDING = 1e-12  # share of the largest eigenvalue; parameters that depend on 
 _DRAWS = 40_000  # of the bootstrap: its critical value is then good to 0.02
 
 
+@stored
 @dataclass(frozen=True)
 class Weights:
     """How rows count.

@@ -15,8 +15,10 @@ import numpy.typing as npt
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True)
 class Predictions:
     """mu and rr, row by row.

@@ -15,12 +15,14 @@ from riesz.crossfit.crossfit import CrossFit, trimmed
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.predictions import Predictions
+from riesz.storage.coding import stored
 from riesz.syntax.caller import warn
 
 _MOST_HELD = 0.3  # the share of rows above which a cap deserves a word
 _PERCENT = re.compile(r"\s*(\d+(\.\d*)?|\.\d+)\s*%\s*")
 
 
+@stored
 @dataclass(frozen=True)
 class Trimming:
     """Where |rr| is capped.

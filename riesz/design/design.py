@@ -19,10 +19,12 @@ from riesz.crossfit.threads import go_on
 from riesz.design.moment import Evaluation, Look, Moment
 from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
+from riesz.storage.coding import stored
 
 BLOCK = 2**20  # numbers at a time: 8 MB of the design
 
 
+@stored
 @dataclass(frozen=True)
 class Base:
     """The arrays of the full sample, shared by every fold.

@@ -17,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True)
 class Evaluation:
     """A function f at every row and at every reading.
@@ -47,6 +49,7 @@ class Evaluation:
         return Evaluation(self.observed * other.observed, self.values * other.values, slopes)
 
 
+@stored
 @dataclass(frozen=True)
 class Points:
     """Where one reading looks: the columns in which it differs from the observed row.
@@ -92,6 +95,7 @@ class Look:
     moves_covariates: bool
 
 
+@stored
 @dataclass(frozen=True)
 class Moment:
     """All components of an estimand on one sample.

@@ -15,9 +15,11 @@ import pandas as pd
 from riesz.errors import EstimandError
 from riesz.estimands.base import Component, Estimand, Sample, arm_name, need_binary, ones, owned
 from riesz.estimands.treatment import Wanted
+from riesz.storage.coding import stored
 from riesz.syntax.labels import label
 
 
+@stored
 @dataclass(frozen=True)
 class ATE(Estimand):
     r"""Average treatment effect, one contrast for each arm that is not the reference.
@@ -46,6 +48,7 @@ class ATE(Estimand):
         return _contrasts(sample, "ATE", "all", "Average treatment effect")
 
 
+@stored
 @dataclass(frozen=True)
 class ATT(Estimand):
     r"""Average treatment effect on the treated (on those in arm j, for several arms).
@@ -75,6 +78,7 @@ class ATT(Estimand):
         return _contrasts(sample, "ATT", "treated", "Average treatment effect on the treated")
 
 
+@stored
 @dataclass(frozen=True)
 class ATC(Estimand):
     r"""Average treatment effect on the controls (on those in the reference arm).
@@ -127,6 +131,7 @@ def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Compo
     return tuple(contrast(level) for level in treatment.levels[1:])
 
 
+@stored
 @dataclass(frozen=True)
 class APE(Estimand):
     r"""Average policy effect: the mean outcome when the arm is assigned by a known policy.

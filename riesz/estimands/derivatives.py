@@ -12,9 +12,11 @@ import pandas as pd
 from riesz.errors import EstimandError
 from riesz.estimands.base import Component, Estimand, Sample, owned
 from riesz.estimands.treatment import Wanted
+from riesz.storage.coding import stored
 from riesz.syntax.labels import label
 
 
+@stored
 @dataclass(frozen=True)
 class ADE(Estimand):
     r"""Average derivative effect of a continuous treatment.
@@ -54,6 +56,7 @@ class ADE(Estimand):
         )
 
 
+@stored
 @dataclass(frozen=True)
 class IPE(Estimand):
     r"""Incremental policy effect: the slope of the mean outcome as a policy nudges the treatment.

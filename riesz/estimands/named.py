@@ -10,8 +10,10 @@ import pandas as pd
 
 from riesz.estimands.base import Component, Estimand, Sample
 from riesz.estimands.treatment import Wanted
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True)
 class Named(Estimand):
     """An estimand whose parameter goes by another name; of several components, each keeps its own after it.

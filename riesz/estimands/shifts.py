@@ -14,6 +14,7 @@ from riesz.arrays import Array
 from riesz.errors import EstimandError, listing
 from riesz.estimands.base import Component, Estimand, Sample, ones, owned
 from riesz.estimands.treatment import MOST_NUMERIC_ARMS, Treatment, Wanted
+from riesz.storage.coding import stored
 from riesz.syntax.backticks import quote
 from riesz.syntax.caller import warn
 from riesz.syntax.labels import label, labels
@@ -21,6 +22,7 @@ from riesz.syntax.labels import label, labels
 _FEWER_THAN_ROWS = 0.5  # an array that is shorter than this share of the rows was not meant to have one value per row
 
 
+@stored
 @dataclass(frozen=True)
 class Shift(Estimand):
     r"""The effect of moving everyone's continuous treatment by delta.
@@ -89,6 +91,7 @@ class Shift(Estimand):
         return centred if abs(float(delta.mean())) > 2 * error else None
 
 
+@stored
 @dataclass(frozen=True)
 class Mean(Estimand):
     r"""The mean outcome when the treatment is set to a level, or moved by a modified treatment policy.

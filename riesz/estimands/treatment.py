@@ -16,6 +16,7 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.errors import EstimandError, listing
+from riesz.storage.coding import stored
 from riesz.syntax.caller import warn
 from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.labels import label, labels
@@ -28,6 +29,7 @@ ATOM = 0.05  # share of the rows at one value from which a treatment is not cont
 FEWEST_TIED = 5  # rows; fewer are no atom in any sample
 
 
+@stored
 @dataclass(frozen=True)
 class Treatment:
     """The treatment variable.

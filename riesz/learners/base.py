@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 
@@ -105,6 +105,18 @@ class Learner(ABC):
         details : pandas.DataFrame
             The details of every fit, one row each.
         """
+
+    def store(self, fit: Fit) -> object:
+        """What a file holds in place of a fit: a dataclass with the decorator :func:`~riesz.storage.coding.stored`.
+
+        By default the fit itself. A fit that is not such a dataclass leaves its details and history in the file, and a fit that is
+        read from it cannot predict new rows.
+        """
+        return fit
+
+    def restore(self, content: Sequence[Any], base: Base) -> Sequence[Fit]:
+        """The fits of one cross-fit from what :meth:`store` returned for each; a ValueError if the content makes no sense."""
+        return content
 
     @abstractmethod
     def describe(self, family: str) -> str:

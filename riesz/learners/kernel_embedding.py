@@ -29,6 +29,7 @@ from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.checks import check_number, check_settings
 from riesz.learners.linear.learner import need_identification
 from riesz.predictions import Predictions, no_representer
+from riesz.storage.coding import stored
 
 _GRID = np.geomspace(1e-8, 1e1, 37)  # penalties tried, per row
 _MOST_ROWS = 8000  # the kernel matrix has their square
@@ -36,6 +37,7 @@ _MOST_PAIRED = 1000  # rows whose distances give the median
 _BLOCK = 1024  # rows predicted at a time
 
 
+@stored
 @dataclass(frozen=True)
 class KernelEmbedding(Learner):
     """RKHS embedding: kernel ridge regression of the outcome, averaged. It learns mu alone, so there are no standard errors.
@@ -114,6 +116,7 @@ class KernelEmbedding(Learner):
         return fits
 
 
+@stored
 @dataclass(frozen=True)
 class Kernel:
     """The product kernel with its training rows.
@@ -158,6 +161,7 @@ class Kernel:
         return np.asarray(tangents @ self.covariates.T - (tangents * x).sum(axis=1)[:, None])
 
 
+@stored
 @dataclass(frozen=True)
 class KernelFit(Fit):
     """A fitted kernel regression.

@@ -8,7 +8,7 @@ variables around the call, and scikit-learn's models.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,16 +16,17 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.crossfit.crossfit import CrossFit, Split, trimmed
-from riesz.design.design import Blueprint, Design
+from riesz.design.design import Base, Blueprint, Design
 from riesz.design.new_rows import Recipe
 from riesz.design.table import ClusterLabels, Table
 from riesz.errors import DataError, EstimandError, RieszError
-from riesz.estimands import Component
-from riesz.learners import Fit, Learner
+from riesz.estimands import ESTIMANDS, Component
+from riesz.learners import LEARNERS, Fit, Learner
 from riesz.results.file_checks import check_fitted, check_model
 from riesz.results.file_settings import UnknownEstimatorError, old_settings, read_settings, write_settings
 from riesz.results.model import Model
 from riesz.results.remembered import RememberedFit, RememberedLearner
+from riesz.storage.annotations import conforms
 from riesz.storage.archive import Archive, damaged, from_bytes, read_archive, to_bytes, write_archive
 from riesz.storage.coding import AnyArray, Reader, UnstorableError, Writer
 from riesz.storage.frames import read_frame, read_index, write_frame, write_index
@@ -114,7 +115,7 @@ def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFra
 def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[Any, Reader], T]) -> T:
     """Make what the content says; content that makes no sense is told by one error."""
     try:
-        return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed))
+        return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed, _import_type))
     except UnknownEstimatorError as error:
         raise DataError(f"The fit in {str(name)!r} {error}") from None
     except DataError as error:
@@ -129,7 +130,7 @@ def _take_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyArray]
     model, crossfit, writer = contents.model, contents.crossfit, Writer()
     document = {
         **_write_model(model, crossfit.fits, writer),
-        "fits": [_write_one(fit, writer) for fit in crossfit.fits],
+        "fits": _write_fits(model.learner, crossfit.fits, writer),
         "clusters": _write_clusters(contents.clusters, writer),
         "fitted": writer.write(
             {
@@ -277,40 +278,26 @@ def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer
         return writer.write(RememberedLearner(learner.describe(design.base.family), notes, learner.learns_rr))
 
 
-def _write_networks(fit: Any) -> Any:
-    from riesz.learners.neural.engine.storage import store
-
-    return store(fit)
-
-
-#: Fits that are stored as something else.
-STORED: dict[str, Callable[[Any], Any]] = dict.fromkeys(("Ensemble", "Blended"), _write_networks)
-
-
-def _write_one(fit: Fit, writer: Writer) -> Any:
+def _write_fits(learner: Learner, fits: Sequence[Fit], writer: Writer) -> list[Any]:
+    """What the learner says of each fit; only the numbers of the fits if a file cannot hold the learner or what it says."""
     try:
-        return writer.write(STORED.get(type(fit).__name__, lambda same: same)(fit))
+        writer.write(learner)
+        return [writer.write(learner.store(fit)) for fit in fits]
     except UnstorableError:
-        course = fit.history()
-        return writer.write(RememberedFit(dict(fit.details()), course.to_numpy(dtype=float), tuple(course.columns)))
+        courses = [(dict(fit.details()), fit.history()) for fit in fits]
+        return [
+            writer.write(RememberedFit(details, course.to_numpy(dtype=float), tuple(course.columns)))
+            for details, course in courses
+        ]
 
 
-def _read_fits(fits: Sequence[Any], base: Any, learner: Any) -> tuple[Fit, ...]:
-    if {type(fit).__name__ for fit in fits} == {"StoredNetworks"}:
-        from riesz.learners.neural.engine.storage import restore
-
-        for fit in fits:
-            _check_networks(fit.networks, learner)
-        return tuple(restore(fits, base, learner.objective(base.family)))
-    return tuple(fits)
+def _read_fits(content: Sequence[Any], base: Base, learner: Learner) -> tuple[Fit, ...]:
+    if conforms(content, list[RememberedFit]):
+        return tuple(content)
+    return tuple(learner.restore(content, base))
 
 
-def _check_networks(networks: Sequence[Any], learner: Any) -> None:
-    """The networks must be those of the settings, which a refit would use: others could be of any size."""
-    settings = {field.name: getattr(learner, field.name) for field in fields(learner)}
-    if settings.get("architecture") == "fully_connected":
-        settings |= {"head_width": 0, "head_depth": 0}
-    sizes = [name for name in ("width", "depth", "head_width", "head_depth") if name in settings]
-    right = all(getattr(one.shape, name) == settings[name] for one in networks for name in sizes)
-    if not right or settings.get("networks") != len(networks) or (settings.get("side_by_side") or 0) > 10**6:
-        raise ValueError("networks of another size than the settings say")
+def _import_type(name: str) -> None:
+    """Import the part of that name in a registry, or every learner, one of which may define the type."""
+    if ESTIMANDS.named(name) is None and LEARNERS.named(name) is None:
+        list(LEARNERS.values())

@@ -13,8 +13,10 @@ from riesz.errors import LearnerError
 from riesz.learners import Fit, Learner
 from riesz.learners.base import Watch
 from riesz.predictions import Predictions
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True)
 class RememberedLearner(Learner):
     """A learner of which only its description was stored.
@@ -44,6 +46,7 @@ class RememberedLearner(Learner):
         return self.words
 
 
+@stored
 @dataclass(frozen=True)
 class RememberedFit(Fit):
     """A fit of which only its numbers were stored.

@@ -1,16 +1,15 @@
-"""Our dataclasses as JSON and arrays, and back.
+"""Dataclasses as JSON and arrays, and back.
 
-Only the types listed here are written, and only they are made when a file is read: a file names a type, never code. What is made
-must be of the types that its dataclass declares.
+Only dataclasses with the decorator :func:`stored` are written, and only they are made when a file is read: a file names a type,
+never code. The fields of what is made must have the types that the dataclass declares.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,50 +21,36 @@ from riesz.storage.conversion import convert
 
 AnyArray = npt.NDArray[Any]
 
-#: Type to the module that defines it, imported when a file needs it.
-TYPES = {
-    "Base": "riesz.design.design",
-    "Evaluation": "riesz.design.moment",
-    "Moment": "riesz.design.moment",
-    "Points": "riesz.design.moment",
-    "Predictions": "riesz.predictions",
-    "Weights": "riesz.inference",
-    "Treatment": "riesz.estimands.treatment",
-    "Trimming": "riesz.crossfit.trimming",
-    "ATE": "riesz.estimands.arms",
-    "ATT": "riesz.estimands.arms",
-    "ATC": "riesz.estimands.arms",
-    "APE": "riesz.estimands.arms",
-    "ADE": "riesz.estimands.derivatives",
-    "IPE": "riesz.estimands.derivatives",
-    "Mean": "riesz.estimands.shifts",
-    "Shift": "riesz.estimands.shifts",
-    "Named": "riesz.estimands.named",
-    "Linear": "riesz.learners.linear.learner",
-    "LinearFit": "riesz.learners.linear.learner",
-    "KernelEmbedding": "riesz.learners.kernel_embedding",
-    "Kernel": "riesz.learners.kernel_embedding",
-    "KernelFit": "riesz.learners.kernel_embedding",
-    "Propensity": "riesz.learners.propensity.learner",
-    "MADNet": "riesz.learners.neural.madnet",
-    "RieszNet": "riesz.learners.neural.riesznet",
-    "DragonNet": "riesz.learners.neural.dragonnet",
-    "TARNet": "riesz.learners.neural.tarnet",
-    "NeuralEmbedding": "riesz.learners.neural.neural_embedding",
-    "Stage": "riesz.learners.neural.engine.schedule",
-    "StoredNetworks": "riesz.learners.neural.engine.storage",
-    "StoredNetwork": "riesz.learners.neural.engine.storage",
-    "Blend": "riesz.learners.companion.blending",
-    "ClosedForm": "riesz.learners.companion.splines",
-    "Solution": "riesz.learners.companion.splines",
-    "FeatureSet": "riesz.learners.companion.splines",
-    "Shape": "riesz.learners.neural.engine.network",
-    "Scale": "riesz.learners.neural.engine.scaling",
-    "Expansion": "riesz.learners.neural.engine.features",
-    "Expansions": "riesz.learners.neural.engine.features",
-    "RememberedFit": "riesz.results.remembered",
-    "RememberedLearner": "riesz.results.remembered",
-}
+T = TypeVar("T")
+
+#: Name in files to type, filled by :func:`stored`.
+TYPES: dict[str, type] = {}
+
+
+def stored(kind: type[T]) -> type[T]:
+    """A decorator for dataclasses that files hold, under the name of the class; a file can make no other type.
+
+    ``conversion.py`` turns the fields in older files into those of today.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from riesz.storage.coding import TYPES, Reader, Writer, stored
+    >>> @stored
+    ... @dataclass(frozen=True)
+    ... class Rope:
+    ...     length: float
+    >>> Writer().write(Rope(2.5))
+    {'type': 'Rope', 'fields': {'length': 2.5}}
+    >>> Reader({}).read({"type": "Rope", "fields": {"length": 3.0}})
+    Rope(length=3.0)
+    >>> del TYPES["Rope"]
+    """
+    known = TYPES.setdefault(kind.__name__, kind)
+    if (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise TypeError(f"Two stored types have the name {kind.__name__}: {known!r} and {kind!r}. Rename one of them.")
+    TYPES[kind.__name__] = kind
+    return kind
 
 
 class UnstorableError(RieszError):
@@ -120,7 +105,7 @@ class Writer:
         if type(value) is datetime.date:
             return {"date": value.isoformat()}
         name = type(value).__name__
-        if is_dataclass(value) and TYPES.get(name) == type(value).__module__:
+        if is_dataclass(value) and TYPES.get(name) is type(value):
             return {"type": name, "fields": {f.name: self.write(getattr(value, f.name)) for f in fields(value)}}
         raise UnstorableError(f"A {name} cannot be stored in a file.")
 
@@ -133,10 +118,15 @@ class Reader:
     arrays : mapping
     most : float
         Bytes that may be made of them, each time that an array is named: a file may name one array many times.
+    find : callable, optional
+        Called with the name of a type that is not registered yet, to import the module that may define it. It must not import
+        anything because a file says so.
     """
 
-    def __init__(self, arrays: Mapping[str, AnyArray], most: float = np.inf) -> None:
-        self._arrays, self._left = arrays, most
+    def __init__(
+        self, arrays: Mapping[str, AnyArray], most: float = np.inf, find: Callable[[str], object] = str
+    ) -> None:
+        self._arrays, self._left, self._find = arrays, most, find
 
     def spend(self, count: int) -> None:
         """Count bytes that are about to be made."""
@@ -191,9 +181,13 @@ class Reader:
                 return pd.Timestamp(np.datetime64(count, unit))
             case {"date": str(text)}:
                 return datetime.date.fromisoformat(text)
-            case {"type": str(name), "fields": dict(items)} if name in TYPES:
-                content = {str(key): self.read(item) for key, item in convert(name, items).items()}
-                made = getattr(import_module(TYPES[name]), name)(**content)
+            case {"type": str(name), "fields": dict(items)} if self._is_known(name):
+                made = TYPES[name](**{str(key): self.read(item) for key, item in convert(name, items).items()})
                 check_fields(made)
                 return made
         raise ValueError(f"unknown content {str(value)[:60]}")
+
+    def _is_known(self, name: str) -> bool:
+        if name not in TYPES:
+            self._find(name)
+        return name in TYPES

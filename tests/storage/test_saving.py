@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
+from forging import forge
 
 import riesz
 from riesz.storage.archive import FORMAT, checksum
@@ -182,6 +183,49 @@ def test_a_learner_of_ones_own_leaves_its_words(
     assert_same(fit, again)
     with pytest.raises(riesz.LearnerError, match="not what its learner learned"):
         again.predict(binary_frame)
+
+
+class Renamed(riesz.MADNet):
+    """A learner that no registry knows, with fits that a file can hold."""
+
+
+def test_fits_of_an_unknown_learner_leave_their_numbers(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+    learner = Renamed(width=8, depth=1, head_width=4, networks=1, repeats=1, stages=(riesz.Stage(1e-2, 3, 3),))
+    fit = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=2)
+    again = around(fit, tmp_path)
+    assert str(again.summary()) == str(fit.summary())
+    assert again.params.equals(fit.params)
+    with pytest.raises(riesz.LearnerError, match="not what its learner learned"):
+        again.predict(binary_frame)
+
+
+def test_two_stored_types_cannot_share_a_name() -> None:
+    from riesz.storage.coding import TYPES, stored
+
+    before = TYPES["Linear"]
+    with pytest.raises(TypeError, match="Two stored types have the name Linear"):
+        stored(type("Linear", (), {"__module__": "elsewhere"}))
+    assert TYPES["Linear"] is before
+
+
+def test_reading_imports_only_what_is_registered(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+    """A file of a linear fit does not import torch, and a made-up type imports nothing of that name."""
+    riesz.ate("y ~ treat(a) + x1", binary_frame, learner="linear").save(tmp_path / "fit.riesz")
+    code = (
+        "import sys, riesz; fit = riesz.load(sys.argv[1]); assert fit.predict(fit.model.table.export()) is not None; "
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "fit.riesz"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+    def forged(content: Any, arrays: Any) -> None:
+        content["learner"] = {"type": "antigravity", "fields": {}}
+
+    with pytest.raises(riesz.DataError, match="unknown content"):
+        riesz.load(forge(tmp_path / "fit.riesz", forged))
+    assert "antigravity" not in sys.modules
 
 
 def test_a_learner_of_mu_alone(binary_frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,10 +29,12 @@ from riesz.learners.linear.learner import probability
 from riesz.learners.neural.engine.ensemble import Ensemble
 from riesz.learners.neural.engine.points import Stations
 from riesz.predictions import Predictions, join
+from riesz.storage.coding import stored
 
 _FEWEST = 20  # unseen rows of an arm whose mu is weighed by itself
 
 
+@stored
 @dataclass(frozen=True)
 class Blend:
     """A closed form and its weights beside the networks.

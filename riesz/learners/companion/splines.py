@@ -26,6 +26,7 @@ from riesz.learners.neural.engine.features import Expansions
 from riesz.learners.neural.engine.points import Stations, make_stations
 from riesz.learners.neural.engine.representation import as_columns
 from riesz.learners.neural.engine.scaling import units
+from riesz.storage.coding import stored
 
 Rows = npt.NDArray[np.intp]
 
@@ -36,6 +37,7 @@ _MOST_FEATURES = 1000  # larger sets are passed over, but for the first
 _FEWEST = 30  # rows of an arm that has a regression of its own
 
 
+@stored
 @dataclass(frozen=True)
 class FeatureSet:
     """What the features are.
@@ -57,6 +59,7 @@ class FeatureSet:
     arms: Array | None = None
 
 
+@stored
 @dataclass(frozen=True)
 class Solution:
     """A linear function of (1, features).
@@ -77,6 +80,7 @@ class Solution:
     parts: tuple[Solution, ...] = ()
 
 
+@stored
 @dataclass(frozen=True)
 class ClosedForm:
     """Closed-form mu and rr of one training set.

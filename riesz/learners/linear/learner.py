@@ -41,6 +41,7 @@ from riesz.learners.linear.ridge import (
 )
 from riesz.learners.linear.standardise import unidentified
 from riesz.predictions import Predictions
+from riesz.storage.coding import stored
 
 Penalty = float | Literal["loo"]
 
@@ -48,6 +49,7 @@ _NEXT_TO_NOTHING = 1e-8  # share of the largest curvature; moments are divided b
 _ROWS_PER_COLUMN = 10
 
 
+@stored
 @dataclass(frozen=True)
 class Linear(Learner):
     """Closed-form learner: linear in the formula's columns, float64, deterministic.
@@ -129,6 +131,7 @@ class Linear(Learner):
         return f"Linear ({outcome}, rr {self.rr})"
 
 
+@stored
 @dataclass(frozen=True)
 class LinearFit(Fit):
     """Coefficients on the formula's columns.

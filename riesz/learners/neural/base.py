@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,11 @@ from riesz.learners.neural.engine.groups import (
 from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.engine.scaling import Inputs, Scale, make_scale
 from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Keep, Schedule, Stage
+from riesz.learners.neural.engine.storage import StoredNetworks, restore, store
 from riesz.learners.neural.engine.training import Member
 from riesz.learners.neural.objectives.base import Objective
+
+_MOST_SIDE_BY_SIDE = 10**6  # in a file: more would fill the memory of a refit
 
 #: The stages of the paper's supplement, for its ATE and its ADE benchmark.
 PAPER_STAGES = {
@@ -166,6 +169,22 @@ class NetworkLearner(Learner):
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
+
+    def store(self, fit: Any) -> StoredNetworks:
+        return store(fit)
+
+    def restore(self, content: Sequence[Any], base: Base) -> Sequence[Fit]:
+        for fit in content:
+            self._check_sizes(fit)
+        return restore(content, base, self.objective(base.family))
+
+    def _check_sizes(self, fit: StoredNetworks) -> None:
+        """The networks of a file must have the sizes of the settings, which a refit would use: a file could state any size."""
+        sizes = (self.width, self.depth, *self._outcome_layers())
+        shapes = [network.shape for network in fit.networks]
+        same = all((one.width, one.depth, one.head_width, one.head_depth) == sizes for one in shapes)
+        if not same or len(shapes) != self.networks or (self.side_by_side or 0) > _MOST_SIDE_BY_SIDE:
+            raise ValueError("networks of another size than the settings say")
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, watch))

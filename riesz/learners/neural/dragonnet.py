@@ -16,8 +16,10 @@ from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss
 from riesz.learners.propensity.representer import TOLD, arm_coefficients, arm_numbers
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class DragonNet(ArmByArm):
     """DragonNet: one network of the covariates learns the propensity and one outcome regression an arm.

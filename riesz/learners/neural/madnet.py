@@ -19,10 +19,12 @@ from riesz.learners.neural.engine.groups import check_design, outcome_layers
 from riesz.learners.neural.engine.points import make_stations
 from riesz.learners.neural.engine.schedule import Keep, Stage
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
+from riesz.storage.coding import stored
 
 _FEW = 2000  # rows with which folds are drawn more than once
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class MADNet(NetworkLearner):
     """Moment-constrained automatic debiasing network: one network learns mu and beta_perp jointly.

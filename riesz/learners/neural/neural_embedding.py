@@ -13,8 +13,10 @@ from riesz.errors import LearnerError
 from riesz.learners.checks import check_number
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
 from riesz.learners.neural.objectives.embedding import Embedding
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class NeuralEmbedding(ArmByArm):
     """NN embedding: features of the covariates are learned, and their mean embedding gives the plug-in.

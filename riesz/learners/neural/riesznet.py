@@ -12,8 +12,10 @@ from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLear
 from riesz.learners.neural.engine.groups import check_design, outcome_layers
 from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class RieszNet(NetworkLearner):
     """RieszNet: one network learns mu and rr jointly, rr by the automatic-debiasing loss E[rr^2 - 2 m(rr)].

@@ -13,8 +13,10 @@ from riesz.learners.checks import check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
 from riesz.learners.neural.objectives.outcome import Outcome
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class TARNet(ArmByArm):
     """TARNet: one network of the covariates with an outcome head for each arm.

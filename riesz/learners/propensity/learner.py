@@ -27,8 +27,10 @@ from riesz.learners.propensity.scikit import (
     need_scikit,
     takes_weights,
 )
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True)
 class Propensity(Learner):
     r"""Double machine learning with any scikit-learn models; the Riesz representer is derived from the propensity.

@@ -17,11 +17,13 @@ import numpy as np
 
 from riesz.arrays import Array
 from riesz.design.design import Base
+from riesz.storage.coding import stored
 
 _QUANTILES = (0.03, 0.22, 0.41, 0.59, 0.78, 0.97)
 _LEAST = 1e-90  # cubes of smaller numbers vanish
 
 
+@stored
 @dataclass(frozen=True)
 class Expansion:
     """How one input becomes several.
@@ -53,6 +55,7 @@ class Expansion:
         return _raw_slopes(x, self.knots) @ self.rotation
 
 
+@stored
 @dataclass(frozen=True)
 class Expansions:
     """How the inputs of a network are made from those of a design; fitted on one base, applied to any rows.

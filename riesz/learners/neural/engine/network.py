@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from riesz.errors import LearnerError
+from riesz.storage.coding import stored
 
 elu_backward = torch.ops.aten.elu_backward.grad_input
 LOG2_E = float(np.log2(np.e))
@@ -30,6 +31,7 @@ STEADY = 12  # columns from which the rounding of a product never depends on the
 THIN = 8  # columns of a product up to which its transpose is faster
 
 
+@stored
 @dataclass(frozen=True)
 class Shape:
     """The sizes of a network.

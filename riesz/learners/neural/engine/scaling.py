@@ -14,10 +14,12 @@ import numpy as np
 
 from riesz.arrays import Array
 from riesz.design.design import Design
+from riesz.storage.coding import stored
 
 Inputs = Literal["standard", "splines", "paper"]
 
 
+@stored
 @dataclass(frozen=True)
 class Scale:
     """Constants of one training set.

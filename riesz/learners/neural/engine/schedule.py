@@ -9,11 +9,13 @@ import numpy as np
 
 from riesz.errors import LearnerError
 from riesz.learners.checks import plain
+from riesz.storage.coding import stored
 
 USUAL_MOMENTUM = 0.9
 Keep = Literal["best", "each", "last"]
 
 
+@stored
 @dataclass(frozen=True)
 class Stage:
     """One stage of training.

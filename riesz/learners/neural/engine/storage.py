@@ -21,8 +21,10 @@ from riesz.learners.neural.engine.fit import NetworkFit, Trained
 from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.engine.scaling import Scale
 from riesz.learners.neural.objectives.base import Objective
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True)
 class StoredNetwork:
     """What a trained network is made of.
@@ -63,6 +65,7 @@ class StoredNetwork:
             raise ValueError("no such row in the history")
 
 
+@stored
 @dataclass(frozen=True)
 class StoredNetworks:
     """The networks of one training set, and their blend with a closed form, if they have one."""
