@@ -169,7 +169,7 @@ def without_srr(fit: riesz.Results) -> dict[str, float]:
         whole = join(parts, [split.test for split in splits])
         for name, values in found.items():
             scores = ESTIMATORS[name](whole, design).values
-            values.append(float(design.mean(scores)[0] / design.mean(design.base.moment.normalizer)[0]))
+            values.append(float(design.mean(scores)[0] / design.mean(design.normalizer)[0]))
     return {f"{name}_without_srr": float(np.median(values)) for name, values in found.items()}
 
 

@@ -44,7 +44,7 @@ class Predictions:
 
 def no_representer(design: Design) -> Evaluation:
     """What stands for rr, shape (K, n), when a learner learns mu alone: not a number, so that nothing is made of it."""
-    readings = (design.components, len(design.base.moment.points), len(design))
+    readings = (design.components, len(design.is_derivative), len(design))
     return Evaluation(
         np.full((design.components, len(design)), np.nan), np.full(readings, np.nan), np.full(readings, np.nan)
     )
@@ -82,7 +82,7 @@ def scales(predictions: Predictions, design: Design) -> Array:
     r = predictions.rr
     if not predictions.scale_free:
         return np.ones(len(r.observed))
-    return ratio(design.mean(design.base.moment.apply(r)), design.mean(r.observed**2), otherwise=1.0)
+    return ratio(design.mean(design.apply(r)), design.mean(r.observed**2), otherwise=1.0)
 
 
 def tilt(predictions: Predictions, design: Design) -> Evaluation | None:

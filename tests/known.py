@@ -26,17 +26,18 @@ class Known(Learner, Fit):
     estimand: Literal["ATE", "ATT"] = "ATE"
 
     def predict(self, design: Design) -> Predictions:
-        base, p = design.base, self.p
+        p = self.p[design.index]
         arms = (-1 / (1 - p), 1 / p) if self.estimand == "ATE" else (-p / (1 - p), np.ones_like(p))
 
         def at(pair: Sequence[Array]) -> Evaluation:
             def read(treatment: Array) -> Array:
-                return np.where(treatment[:, 0] == 1, pair[1], pair[0])[design.rows]
+                return np.where(treatment[:, 0] == 1, pair[1], pair[0])
 
-            values = np.stack([read(point.treatment) for point in base.moment.points])
-            return Evaluation(read(base.treatment), values, np.zeros_like(values))
+            values = np.stack([read(reading.treatment) for reading in design.readings()])
+            return Evaluation(read(design.treatment), values, np.zeros_like(values))
 
-        return Predictions(at(self.mu), at(arms).map(lambda values: values[None]), False)
+        mu = [values[design.index] for values in self.mu]
+        return Predictions(at(mu), at(arms).map(lambda values: values[None]), False)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         return [self for _ in designs]

@@ -108,3 +108,46 @@ def test_import_is_fast_and_quiet() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert not done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_design_package_reads_the_shared_arrays(path: Path) -> None:
+    """Elsewhere a design shows its own rows, so that a learner cannot see those of another fold by accident."""
+    if path.parent == ROOT / "design":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        assert not (isinstance(node, ast.Attribute) and node.attr in ("_base", "_rows") and _is_design(node.value)), (
+            f"line {node.lineno} reads {node.attr} of a design"
+        )
+
+
+def _is_design(node: ast.expr) -> bool:
+    """Whether an expression is not ``self``: classes outside of riesz.design have private attributes of their own."""
+    return not (isinstance(node, ast.Name) and node.id == "self")
+
+
+#: Who may ask a fold's design for the whole sample, and what for.
+WHOLE_SAMPLE = {
+    "learners.companion.blending": "points are made once per sample",
+    "learners.companion.splines": "centre and spread of the treatment, and the arms' numbers",
+    "learners.linear.standardise": "sums of squares are taken around a row that all folds share",
+    "learners.neural.base": "networks of several folds share one feed",
+    "learners.neural.dragonnet": "the moment is a function of the whole sample",
+    "learners.neural.engine.fit": "a feed of new rows",
+    "learners.neural.madnet": "points are made once per sample",
+    "learners.neural.objectives.propensity_loss": "the moment is a function of the whole sample",
+    "learners.propensity.fits": "the moment is a function of the whole sample; the share of clipped rows",
+    "learners.propensity.learner": "the moment is a function of the whole sample",
+}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "learners").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_learners_that_ask_for_the_whole_sample_are_listed(path: Path) -> None:
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    asks = any(
+        isinstance(node, ast.Attribute) and node.attr == "sample" and _is_design(node.value)
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+    assert asks == (module in WHOLE_SAMPLE), module

@@ -74,7 +74,7 @@ def test_scale_free_rr(request: pytest.FixtureRequest, case: str, weights: str |
     """After rescaling h_n(rr) == E_n[rr^2], and dr == tmle, with penalties and folds too."""
     result = fit(request, case, weights=weights, folds=4)
     design, predictions = result.model.blueprint.design, result.predictions
-    h = design.mean(design.base.moment.apply(predictions.rr))
+    h = design.mean(design.apply(predictions.rr))
     np.testing.assert_allclose(h, design.mean(predictions.rr.observed**2), rtol=EXACT)
     values = result.estimates["estimate"].unstack()
     np.testing.assert_allclose(values["dr"], values["tmle"], rtol=EXACT)
@@ -171,9 +171,7 @@ def test_constraint_holds_exactly(continuous_frame: pd.DataFrame) -> None:
     fitted = result._crossfit.fits[0]
     design = result.model.blueprint.design
     r = fitted.predict(design).rr
-    np.testing.assert_allclose(
-        design.mean(design.base.moment.apply(r)), design.mean(design.base.moment.apply(design.base.anchor)), rtol=EXACT
-    )
+    np.testing.assert_allclose(design.mean(design.apply(r)), design.mean(design.apply(design.anchor)), rtol=EXACT)
 
 
 @pytest.mark.parametrize("weights", [None, "w"])

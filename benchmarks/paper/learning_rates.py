@@ -41,7 +41,7 @@ def kept(fit: riesz.Results, number: int) -> np.ndarray:
     """The rows that the one network of a fit kept for validation."""
     seed = np.random.SeedSequence([number, 1]).spawn(1)[0].generate_state(1)[0]
     state = int(np.random.SeedSequence(int(seed)).generate_state(3)[0])
-    strata = fit.model.blueprint.design.base.strata
+    strata = fit.model.blueprint.design.strata
     return draw_labels(int(fit.nobs), 5, strata, None, np.random.default_rng(state)) == 0
 
 

@@ -139,7 +139,7 @@ def prepare(
     )
     labels = arguments.columns.get("folds")
     splits = split_rows(blueprint, settings, clusters, None if labels is None else labels.iloc[rows.kept])
-    refuse_untrained(blueprint.design.base, splits)
+    refuse_untrained(blueprint.design, splits)
 
     # 4. what the results keep
     context = _named_variables(scope, formula, estimands)
@@ -149,7 +149,7 @@ def prepare(
         endog_names=parsed.outcome,
         exog_names=[component.name for component in blueprint.components],
         covariates=parsed.covariates,
-        column_names=list(blueprint.design.base.names),
+        column_names=list(blueprint.design.names),
         blueprint=blueprint,
         table=table,
         kept=rows.kept,

@@ -35,7 +35,7 @@ def split_rows(
     list of list of Split
         One list per repeat.
     """
-    treatment, arms = blueprint.treatment, blueprint.design.base.strata
+    treatment, arms = blueprint.treatment, blueprint.design.strata
     levels = [treatment.label(level) for level in treatment.levels]
     if fold_labels is None:
         labels = _draw_all(blueprint, settings, clusters)
@@ -61,13 +61,13 @@ def _given_labels(fold_labels: pd.Series, settings: Settings) -> Labels:
 
 def _draw_all(blueprint: Blueprint, settings: Settings, clusters: ClusterLabels) -> list[list[Labels]]:
     """Fold labels per repeat and dimension of the clusters."""
-    base, folds = blueprint.design.base, int(settings.folds)
-    n, treatment = len(base.y), blueprint.treatment
+    design, folds = blueprint.design, int(settings.folds)
+    n, treatment = len(design), blueprint.treatment
     if folds > n:
         raise DataError(f"folds={shown(settings.folds)}, but only {n} rows are in use. Use fewer folds.")
-    _check_arms(folds, base.strata, treatment.name, [treatment.label(level) for level in treatment.levels])
+    _check_arms(folds, design.strata, treatment.name, [treatment.label(level) for level in treatment.levels])
     _check_clusters(folds, clusters)
-    copies = None if clusters.codes else find_copies(base)
+    copies = None if clusters.codes else find_copies(design)
     units = n if copies is None else int(copies.max()) + 1
     if folds > units:
         raise DataError(
@@ -76,7 +76,7 @@ def _draw_all(blueprint: Blueprint, settings: Settings, clusters: ClusterLabels)
     children = np.random.SeedSequence([settings.seed, 0]).spawn(_repeats(settings, folds, units, clusters))
     if folds == 1:
         return [[np.zeros(n, dtype=np.intp)] for _ in children]
-    return [_draw(folds, n, copies, base.strata, clusters, np.random.default_rng(child)) for child in children]
+    return [_draw(folds, n, copies, design.strata, clusters, np.random.default_rng(child)) for child in children]
 
 
 def _repeats(settings: Settings, folds: int, n: int, clusters: ClusterLabels) -> int:

@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
-from riesz.crossfit.copies import find_copies, merge, summed
+from riesz.crossfit.copies import find_copies
 from riesz.crossfit.folds import Labels
 from riesz.crossfit.progress import progress_bar
 from riesz.crossfit.threads import Stopped, go_on, in_threads, one_openmp_thread, one_thread
-from riesz.design.design import Base, Design
+from riesz.design.derived import merged, reweighted, summed
+from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
 from riesz.errors import DataError
 from riesz.learners import Fit, Learner
@@ -67,23 +68,23 @@ class Problem:
     @cached_property
     def copies(self) -> Labels | None:
         """Numbers of the distinct rows, when there are copies."""
-        return find_copies(self.design.base)
+        return find_copies(self.design)
 
     @cached_property
-    def _distinct(self) -> Base:
+    def _distinct(self) -> Design:
         assert self.copies is not None
-        return merge(self.design.base, self.copies)
+        return merged(self.design, self.copies)
 
     def training(self, split: Split) -> Design:
         """What the learner is fitted on."""
         if self.copies is None:
             return self.design.take(split.train)
-        own, base = self.copies[split.train], self._distinct
-        weights = summed(self.design.base.weights[split.train], own, len(base.y))
-        rows = np.unique(own)
-        if not np.array_equal(weights[rows], base.weights[rows]):  # folds of the user's own that part copies
-            base = replace(base, weights=weights)
-        return Design(base, rows)
+        numbers, distinct = self.copies[split.train], self._distinct
+        weights = summed(self.design.weights[split.train], numbers, len(distinct))
+        rows = np.unique(numbers)
+        if not np.array_equal(weights[rows], distinct.weights[rows]):  # folds of the user's own that part copies
+            distinct = reweighted(distinct, weights)
+        return distinct.take(rows)
 
     def seeds(self) -> list[int]:
         """The seeds of all splits, repeat by repeat."""
@@ -244,13 +245,13 @@ def _foretell(problems: Sequence[Problem], learner: Learner, n_jobs: int) -> Non
     total = count = 0.0
     for problem in problems:
         splits = [split for repeat in problem.splits for split in repeat]
-        rows, columns = max(len(split.train) for split in splits), problem.design.base.z.shape[1]
+        rows, columns = max(len(split.train) for split in splits), len(problem.design.names)
         each = learner.seconds(problem.design, rows)
         count += len(splits)
         total += len(splits) * each / min(n_jobs, len(splits))
         total += identification_seconds(len(problem.design), columns) if each else 0.0
     if total >= LONG:
-        columns = max(problem.design.base.z.shape[1] for problem in problems)
+        columns = max(len(problem.design.names) for problem in problems)
         warn(
             f"The formula makes {columns:,} columns, so that {count:,.0f} fits will take {words(total)}. Merge rare levels of "
             "factors, leave columns out, or use fewer folds and repeats."

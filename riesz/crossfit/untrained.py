@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.crossfit.crossfit import Split
-from riesz.design.design import Base
+from riesz.design.design import Design
 from riesz.errors import DataError, listing
 from riesz.syntax.caller import warn
 
@@ -27,13 +27,13 @@ _FEWEST_REFUSED = 10  # rows: in a sample of fewer than a hundred, a share of a 
 _LOOK = 512  # training rows that show most columns to vary
 
 
-def refuse_untrained(base: Base, splits: Sequence[Sequence[Split]]) -> None:
+def refuse_untrained(design: Design, splits: Sequence[Sequence[Split]]) -> None:
     """Refuse a design of which many rows have a level that their training rows lack; warn of a few."""
-    references = _reference_levels(base)
+    references = _reference_levels(design)
     for repeat in splits:
-        rows, columns = np.zeros(len(base.y), dtype=bool), set()
+        rows, columns = np.zeros(len(design), dtype=bool), set()
         for split in repeat:
-            for z, names in ((base.z, base.names), references):
+            for z, names in ((design.z, design.names), references):
                 constant = _constant(z, split.train)
                 strange = z[np.ix_(split.test, constant)] != z[split.train[0], constant]
                 rows[split.test] |= strange.any(axis=1)
@@ -57,14 +57,14 @@ def refuse_untrained(base: Base, splits: Sequence[Sequence[Split]]) -> None:
         return
 
 
-def _reference_levels(base: Base) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+def _reference_levels(design: Design) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
     """Indicators of the levels that the formula leaves out of its dummies, one per factor, shape (n, factors)."""
     factors: dict[frozenset[str], list[int]] = {}
-    for j, reads in enumerate(base.reads):
+    for j, reads in enumerate(design.reads):
         factors.setdefault(reads, []).append(j)
-    found, names = [np.empty((len(base.y), 0))], []
+    found, names = [np.empty((len(design), 0))], []
     for reads, columns in factors.items():
-        dummies = base.z[:, columns]
+        dummies = design.z[:, columns]
         if reads and len(columns) > 1 and np.isin(dummies, (0.0, 1.0)).all() and dummies.sum(axis=1).max() == 1:
             found.append(1.0 - dummies.sum(axis=1, keepdims=True))
             names.append(f"the reference level of {', '.join(sorted(reads))}")

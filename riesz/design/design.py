@@ -1,13 +1,14 @@
-r"""The arrays that learners and estimators see.
+r"""What learners and estimators see of the data: a design.
 
-Symbols: ``y`` outcome, ``z`` the formula's columns, ``moment`` m, ``anchor`` the paper's beta with its moment m(beta),
-``weights`` sampling times frequency weights. Rows are those without missing values, in the user's order. A fold is a set of
-row numbers into one shared base; ``take`` copies nothing.
+A :class:`Design` is a set of rows with everything that is needed to learn from them: ``y`` outcome, ``z`` the formula's columns,
+``weights``, the moment m with its ``readings()``, and the ``anchor``, the paper's beta. Every array of a design holds the design's
+rows and no others, in the order of its ``index``. A fold is a set of row numbers into arrays that all folds share;
+``take`` copies nothing. Rows are those without missing values, in the user's order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 
 from riesz.arrays import Array, Rows
 from riesz.crossfit.threads import go_on
-from riesz.design.moment import Evaluation, Look, Moment
+from riesz.design.moment import Evaluation, Look, Moment, Points
 from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
 from riesz.storage.coding import stored
@@ -27,7 +28,7 @@ BLOCK = 2**20  # numbers at a time: 8 MB of the design
 @stored
 @dataclass(frozen=True)
 class Base:
-    """The arrays of the full sample, shared by every fold.
+    """The arrays of the full sample, shared by every fold; for the modules of ``riesz.design`` and for files.
 
     Attributes
     ----------
@@ -40,7 +41,7 @@ class Base:
     treatment : ndarray, shape (n, t)
         The raw treatment: a number, or indicators of the arms other than the reference.
     covariates : ndarray of int
-        The columns of z that the treatment does not reach, the intercept left out.
+        The columns of z that the treatment does not enter, without the intercept.
     weights : ndarray, shape (n,)
         Sampling weight times frequency weight.
     frequency : ndarray, shape (n,)
@@ -59,9 +60,8 @@ class Base:
     hidden : tuple of str
         Covariates that enter the formula only in interactions with the treatment, so that ``covariates`` lacks them.
     looks : callable or None
-        ``treatment (n,) -> K tuples of Look``: what each component would read, had the rows been treated like that (arms by
-        their number, as in ``strata``). An rr that is derived from the treatment's distribution is made from this.
-        None for a fit from a file, which cannot hold functions.
+        ``treatment (n,) -> K tuples of Look``: what each component would read if the rows were treated like that (arms by
+        their number, as in ``strata``). None for a fit from a file, which cannot hold functions.
     """
 
     y: Array
@@ -85,86 +85,213 @@ class Base:
 
 @dataclass(frozen=True)
 class Design:
-    """Some rows of a base: what a learner is fitted on, or predicts for."""
+    """Rows that a learner is fitted on, or predicts for.
 
-    base: Base
-    rows: Rows
+    Its arrays hold these rows alone: a learner cannot see those of another fold. Where memory matters, walk over the rows with
+    :meth:`blocks`: ``z`` and the readings of a fold are copies.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> design = riesz.ate("y ~ treat(a) + x1", data, learner="linear").model.blueprint.design
+    >>> fold = design.take(range(0, 500, 2))
+    >>> fold.z.shape, fold.names
+    ((250, 3), ('Intercept', 'a', 'x1'))
+    """
+
+    _base: Base
+    _rows: Rows
 
     def __len__(self) -> int:
-        return len(self.base.y) if isinstance(self.rows, slice) else len(self.rows)
+        return len(range(len(self._base.y))[self._rows]) if isinstance(self._rows, slice) else len(self._rows)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Design:
-        """The design of some of the full sample's rows."""
-        return replace(self, rows=rows)
-
-    def without(self, variables: Set[str]) -> Design:
-        """The same rows and moment, without the columns of z that are made from some variables."""
-        base = self.base
-        kept = np.array([j for j, reads in enumerate(base.reads) if not reads & variables], dtype=np.intp)
-        place = np.full(len(base.reads), -1)
-        place[kept] = np.arange(len(kept))
-        points = []
-        for point in base.moment.points:
-            own = place[point.columns] >= 0
-            points.append(
-                replace(
-                    point,
-                    columns=place[point.columns[own]],
-                    values=point.values[:, own],
-                    tangents=None if point.tangents is None else point.tangents[:, own],
-                )
-            )
-        covariates = place[base.covariates]
-        covariates = covariates[covariates >= 0]
-        reads = tuple(base.reads[j] for j in kept)
-        shown = frozenset().union(*(reads[j] for j in covariates))
-        before = frozenset(base.hidden).union(*(base.reads[j] for j in base.covariates))
-        smaller = replace(
-            base,
-            z=np.ascontiguousarray(base.z[:, kept]),
-            names=tuple(base.names[j] for j in kept),
-            moment=replace(base.moment, points=tuple(points)),
-            covariates=covariates,
-            reads=reads,
-            hidden=tuple(sorted((before & frozenset().union(*reads)) - shown)),
-        )
-        return replace(self, base=smaller)
+    # which rows
 
     @property
-    def y(self) -> Array:
-        """Outcome, shape (n,)."""
-        return self.base.y[self.rows]
+    def index(self) -> npt.NDArray[np.intp]:
+        """Row numbers in the sample that the folds share, shape (n,)."""
+        return np.arange(len(self._base.y))[self._rows] if isinstance(self._rows, slice) else self._rows
 
     @property
-    def weights(self) -> Array:
-        """Weights, shape (n,)."""
-        return self.base.weights[self.rows]
+    def key(self) -> int:
+        """Identity of the shared sample: equal for two designs when they are rows of the same arrays."""
+        return id(self._base)
 
     @property
-    def groups(self) -> npt.NDArray[np.intp] | None:
-        """Cluster of each row, shape (n,), or None."""
-        return None if self.base.groups is None else self.base.groups[self.rows]
+    def sample(self) -> Design:
+        """All rows of the shared sample, for what must be the same in every fold: knots and units. Never learn from it."""
+        return Design(self._base, slice(None))
 
-    @property
-    def components(self) -> int:
-        """How many numbers are asked for, K."""
-        return len(self.base.moment.weights)
+    def take(self, rows: npt.ArrayLike) -> Design:
+        """Some of this design's rows, by their positions in it."""
+        rows = np.asarray(rows, dtype=np.intp)
+        return replace(self, _rows=self.index[rows])
 
-    def blocks(self) -> Iterator[tuple[slice, Rows]]:
+    def blocks(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
         """Walk over the rows a block at a time.
+
+        Parameters
+        ----------
+        size : int, optional
+            Rows at a time; by default as many as make 8 MB of z.
 
         Yields
         ------
         slice
-            Where the block stands in this design's own arrays.
-        slice or ndarray of int
-            Where it stands in the base.
+            Positions of the block in this design's arrays.
+        Design
+            The block.
         """
-        size = max(BLOCK // self.base.z.shape[1], 256)
+        size = size or max(BLOCK // self._base.z.shape[1], 256)
         for start in range(0, len(self), size):
             go_on()
-            own = slice(start, min(start + size, len(self)))
-            yield own, own if isinstance(self.rows, slice) else self.rows[own]
+            part = slice(start, min(start + size, len(self)))
+            whole = isinstance(self._rows, slice) and self._rows == slice(None)
+            yield part, replace(self, _rows=part if whole else self.index[part])
+
+    # the arrays of these rows
+
+    @property
+    def y(self) -> Array:
+        """Outcome, shape (n,)."""
+        return self._base.y[self._rows]
+
+    @property
+    def z(self) -> Array:
+        """The formula's columns, shape (n, p)."""
+        return self._base.z[self._rows]
+
+    @property
+    def x(self) -> Array:
+        """The columns of z that the treatment does not enter, without the intercept, shape (n, c)."""
+        return self._base.z[np.ix_(self.index, self.covariates)]
+
+    @property
+    def treatment(self) -> Array:
+        """The raw treatment, shape (n, t): a number, or indicators of the arms other than the reference."""
+        return self._base.treatment[self._rows]
+
+    @property
+    def strata(self) -> npt.NDArray[np.intp] | None:
+        """The arm of each row, shape (n,), the reference 0; None for a continuous treatment."""
+        return None if self._base.strata is None else self._base.strata[self._rows]
+
+    @property
+    def weights(self) -> Array:
+        """Sampling weight times frequency weight, shape (n,)."""
+        return self._base.weights[self._rows]
+
+    @property
+    def frequency(self) -> Array:
+        """How many identical rows each row stands for, shape (n,)."""
+        return self._base.frequency[self._rows]
+
+    @property
+    def groups(self) -> npt.NDArray[np.intp] | None:
+        """Cluster of each row, shape (n,), or None; rows of a cluster are left out together."""
+        return None if self._base.groups is None else self._base.groups[self._rows]
+
+    # what holds for every row
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of z, length p."""
+        return self._base.names
+
+    @property
+    def covariates(self) -> npt.NDArray[np.intp]:
+        """The columns of z that the treatment does not enter, without the intercept, by number."""
+        return self._base.covariates
+
+    @property
+    def reads(self) -> tuple[frozenset[str], ...]:
+        """The variables that each column of z is made from, length p."""
+        return self._base.reads
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Covariates that enter the formula only in interactions with the treatment, so that ``covariates`` lacks them."""
+        return self._base.hidden
+
+    @property
+    def interacted(self) -> bool:
+        """Whether the formula lets the treatment's effect vary with a covariate."""
+        return self._base.interacted
+
+    @property
+    def family(self) -> str:
+        """``"gaussian"`` or ``"binomial"``."""
+        return self._base.family
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Known limits of the outcome, if any."""
+        return self._base.bounds
+
+    # the moment
+
+    @property
+    def components(self) -> int:
+        """Number of parameters, K."""
+        return len(self._base.moment.weights)
+
+    @property
+    def normalizer(self) -> Array:
+        """What each parameter is divided by, shape (K, n): psi = E[m] / E[normalizer]."""
+        return self._base.moment.normalizer[:, self._rows]
+
+    @property
+    def anchor(self) -> Evaluation:
+        """The paper's beta at these rows and at their readings, shape (K, n)."""
+        return self._base.anchor.map(lambda values: values[..., self._rows])
+
+    @property
+    def is_derivative(self) -> npt.NDArray[np.bool_]:
+        """Which readings are derivatives, shape (R,)."""
+        return self._base.moment.is_derivative
+
+    @property
+    def reading_weights(self) -> Array:
+        """What each component multiplies each reading by, shape (K, R, n)."""
+        return self._base.moment.weights[..., self._rows]
+
+    def readings(self) -> tuple[Points, ...]:
+        """Where the moment reads mu, for these rows: the R distinct readings of all components."""
+        return tuple(point.take(self._rows) for point in self._base.moment.points)
+
+    def apply(self, f: Evaluation) -> Array:
+        """The moment of functions at these rows, m_c(f), shape (K, n); for ``f`` see :meth:`Moment.apply`."""
+        return self._base.moment.apply(f, self._rows)
+
+    def moment_rows(self, component: int, z: Array | None = None, tilt: Evaluation | None = None) -> Array:
+        """The moment of every column of z, shape (n, p), so that m(z'theta) = ``moment_rows @ theta``.
+
+        Parameters
+        ----------
+        component : int
+        z : ndarray, shape (n, p), optional
+            The design's own z, if the caller has it already.
+        tilt : Evaluation, shape (n,), optional
+            A function v; the result is then the moment of v z.
+        """
+        return self._base.moment.rows(self.z if z is None else z, self._rows, component, tilt)
+
+    def linear(self, theta: Array) -> Evaluation:
+        """The linear functions z'theta at these rows and at their readings; theta of shape (p, F) gives shape (F, n)."""
+        readings, n, functions = len(self._base.moment.points), len(self), theta.shape[1]
+        shape = (functions, readings, n)
+        whole = Evaluation(np.empty((functions, n)), np.empty(shape), np.empty(shape))
+        for place, block in self.blocks():
+            part = self._base.moment.linear(block.z, block._rows, theta)
+            whole.observed[:, place] = part.observed
+            whole.values[..., place] = part.values
+            whole.slopes[..., place] = part.slopes
+        return whole
+
+    def looks(self, treatment: Array) -> tuple[tuple[Look, ...], ...] | None:
+        """What each component would read if all rows of the sample were treated like that; None for a fit from a file."""
+        return None if self._base.looks is None else self._base.looks(treatment)
 
     def mean(self, values: Array) -> Array:
         """Weighted mean over the last axis."""
@@ -174,7 +301,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """A design with what is needed to talk about it.
+    """A design with what is needed to describe it.
 
     Attributes
     ----------

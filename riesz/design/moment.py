@@ -10,7 +10,7 @@ Shapes: n rows, p columns, K components, R readings.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -72,6 +72,11 @@ class Points:
     tangents: Array | None
     treatment: Array
     treatment_slope: float
+
+    def take(self, rows: Rows) -> Points:
+        """The same at some rows."""
+        tangents = None if self.tangents is None else self.tangents[rows]
+        return replace(self, values=self.values[rows], tangents=tangents, treatment=self.treatment[rows])
 
 
 @dataclass(frozen=True)

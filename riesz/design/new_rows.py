@@ -16,7 +16,7 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.design.build import bind, bind_quietly, looks, outcome_values, stack_anchors, stack_moment
-from riesz.design.design import Base, Blueprint
+from riesz.design.design import Base, Blueprint, Design
 from riesz.design.table import Table
 from riesz.errors import DataError, EstimandError, listing
 from riesz.estimands import Estimand, Sample
@@ -62,8 +62,8 @@ class NewRows:
 
     Attributes
     ----------
-    base : Base
-        Of the complete rows; ``y`` is zero where the outcome is not known.
+    design : Design
+        The complete rows; ``y`` is zero where the outcome is not known.
     complete : ndarray of bool, shape (rows,)
         Which rows of the new table those are.
     y : ndarray, shape (n,)
@@ -72,7 +72,7 @@ class NewRows:
         The new table's row labels.
     """
 
-    base: Base
+    design: Design
     complete: npt.NDArray[np.bool_]
     y: Array
     index: pd.Index
@@ -95,7 +95,7 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
     frame, complete, known = _frame(table, formula, recipe, blueprint)
     fitted, treatment, design = blueprint.data, blueprint.treatment, blueprint.design
     trained = Columns(formula.rhs, fitted, recipe.context)
-    _check_made(trained.names, design.base.names, "columns")
+    _check_made(trained.names, design.names, "columns")
     columns = trained.on(frame)
     n = len(frame)
     sample = Sample(
@@ -107,7 +107,7 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         formula.columns,
         fitted,
         formula.covariates,
-        design.base.weights,
+        design.weights,
     )
     components = bind(recipe.estimands, sample)
     _check_made([one.name for one in components], [one.name for one in blueprint.components], "parameters")
@@ -121,7 +121,7 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
     ]
     y = np.full(n, np.nan)
     if known.any():
-        y[known] = outcome_values(formula, frame[known], design.base.family, recipe.context)
+        y[known] = outcome_values(formula, frame[known], design.family, recipe.context)
     base = Base(
         y=np.nan_to_num(y),
         z=columns.matrix,
@@ -129,19 +129,19 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         moment=moment,
         anchor=stack_anchors(anchors, readings, components, frame),
         treatment=treatment.inputs(frame),
-        covariates=design.base.covariates,
+        covariates=design.covariates,
         weights=np.ones(n),
         frequency=np.ones(n),
         groups=None,
         strata=treatment.codes(frame),
-        family=design.base.family,
-        bounds=design.base.bounds,
-        interacted=design.base.interacted,
-        reads=design.base.reads,
-        hidden=design.base.hidden,
+        family=design.family,
+        bounds=design.bounds,
+        interacted=design.interacted,
+        reads=design.reads,
+        hidden=design.hidden,
         looks=lambda other: looks(recipe.estimands, sample, columns, other),
     )
-    return NewRows(base, complete, y, table.index(np.arange(table.rows)))
+    return NewRows(Design(base, slice(None)), complete, y, table.index(np.arange(table.rows)))
 
 
 def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
@@ -154,7 +154,11 @@ def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
             "file does not hold. Use the fit that was saved, or fit again."
         )
     formula = parse_safe_formula(
-        recipe.formula, recipe.columns, recipe.reserved, blueprint.data, blueprint.design.base.z.size
+        recipe.formula,
+        recipe.columns,
+        recipe.reserved,
+        blueprint.data,
+        len(blueprint.design) * len(blueprint.design.names),
     )
     lost = sorted({*formula.variables, formula.treatment} - set(blueprint.data.columns))
     if lost or formula.treatment != blueprint.treatment.name:

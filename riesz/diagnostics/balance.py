@@ -71,11 +71,11 @@ def balance_table(
     v = tilt(predictions, design)
     plain = _treatment_only(design, v)
     residual = design.y - predictions.mu.observed
-    size = design.mean(design.base.moment.normalizer)
+    size = design.mean(design.normalizer)
     tables = []
     for kind, name, f in _functions(design, treatment):
         g = f if v is None else f.times(v)
-        moment = design.base.moment.apply(g)
+        moment = design.apply(g)
         gap = rr * g.observed - moment
         imbalance = design.mean(gap) / size
         spread = covariance(((gap - design.mean(gap)[:, None]) / size[:, None]).T, weights, clusters)
@@ -107,21 +107,20 @@ def balance_table(
 
 def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation]]:
     """The functions to balance, with kind and name; of shape (n,), or (K, n) for the anchors."""
-    base = design.base
-    anchor = base.anchor
+    anchor = design.anchor
     yield "anchor", "anchor", anchor
     yield "constant", "1", _constant(design)
     raw = [(name, _raw_treatment(design, j)) for j, name in enumerate(treatment)]
     for name, a in raw:
         if not all(_alike(a.observed, one) for one in anchor.observed):
             yield "treatment", name, a
-    for j in base.covariates:
+    for j in design.covariates:
         x = _covariate(design, int(j))
-        if not np.abs(x.observed).max() > _ALIKE * np.abs(base.z[:, j]).max():
+        if not np.abs(x.observed).max() > _ALIKE * np.abs(design.z[:, j]).max():
             continue  # a constant column
-        yield "covariate", base.names[j], x
+        yield "covariate", design.names[j], x
         for name, a in raw:
-            yield "interaction", f"{name}:{base.names[j]}", a.times(x)
+            yield "interaction", f"{name}:{design.names[j]}", a.times(x)
 
 
 def _alike(left: Array, right: Array) -> bool:
@@ -129,20 +128,20 @@ def _alike(left: Array, right: Array) -> bool:
 
 
 def _constant(design: Design) -> Evaluation:
-    shape = (len(design.base.moment.points), len(design))
+    shape = (len(design.is_derivative), len(design))
     return Evaluation(np.ones(len(design)), np.ones(shape), np.zeros(shape))
 
 
 def _raw_treatment(design: Design, column: int) -> Evaluation:
-    points = design.base.moment.points
+    points = design.readings()
     values = np.stack([point.treatment[:, column] for point in points])
     slopes = np.stack([np.full(len(design), point.treatment_slope) for point in points])
-    return Evaluation(design.base.treatment[:, column], values, slopes)
+    return Evaluation(design.treatment[:, column], values, slopes)
 
 
 def _covariate(design: Design, column: int) -> Evaluation:
     """A column of z, centred at its weighted mean."""
-    observed, points = design.base.z[:, column], design.base.moment.points
+    observed, points = design.z[:, column], design.readings()
     values, slopes = np.tile(observed, (len(points), 1)), np.zeros((len(points), len(observed)))
     for k, point in enumerate(points):
         for place in np.flatnonzero(point.columns == column):  # a custom moment may move covariates too
@@ -155,9 +154,9 @@ def _covariate(design: Design, column: int) -> Evaluation:
 
 def _treatment_only(design: Design, v: Evaluation | None) -> Array:
     """The Riesz representer in the span of 1 and the raw treatment, shape (K, n): what an unadjusted comparison uses."""
-    functions = [_constant(design), *(_raw_treatment(design, j) for j in range(design.base.treatment.shape[1]))]
+    functions = [_constant(design), *(_raw_treatment(design, j) for j in range(design.treatment.shape[1]))]
     tilted = functions if v is None else [f.times(v) for f in functions]
     observed = np.stack([f.observed for f in functions])
     gram = design.mean(observed[:, None] * np.stack([f.observed for f in tilted]))
-    moments = np.stack([design.mean(design.base.moment.apply(f)) for f in tilted])
+    moments = np.stack([design.mean(design.apply(f)) for f in tilted])
     return np.asarray((np.linalg.pinv(gram, hermitian=True) @ moments).T @ observed)

@@ -59,13 +59,12 @@ class Overlap:
 
 def implied_propensity(predictions: Predictions, design: Design) -> Array:
     """The propensity of the second arm that rr implies at each row, shape (K, n); missing where rr does not tell it."""
-    base = design.base
-    assert base.strata is not None
-    arm = base.strata
+    arm = design.strata
+    assert arm is not None
     found = np.full(predictions.rr.observed.shape, np.nan)
     for c, rr in enumerate(predictions.rr.observed):
         weight = np.stack([_arm_weight(design, c, j) for j in (0, 1)])
-        normalizer = base.moment.normalizer[c]
+        normalizer = design.normalizer[c]
         with np.errstate(divide="ignore", invalid="ignore"):
             if (normalizer == 1).all():
                 own = weight[arm, np.arange(len(arm))]
@@ -97,13 +96,12 @@ def share_outside(predictions: Predictions, design: Design, names: Sequence[str]
 
 def _arm_weight(design: Design, component: int, arm: int) -> Array:
     """What the moment multiplies mu at an arm with, shape (n,); missing when a reading does more than set the arm."""
-    base, total = design.base, np.zeros(len(design))
-    assert base.strata is not None
-    target = base.treatment[base.strata == arm][0]
-    for weight, point in zip(base.moment.weights[component], base.moment.points, strict=True):
+    total = np.zeros(len(design))
+    target = design.treatment[design.strata == arm][0]
+    for weight, point in zip(design.reading_weights[component], design.readings(), strict=True):
         if not weight.any():
             continue
-        moved = np.isin(base.covariates, point.columns).any() or point.tangents is not None
+        moved = np.isin(design.covariates, point.columns).any() or point.tangents is not None
         set_here = (point.treatment == target).all(axis=1)
         if moved or not (set_here.all() or (point.treatment == point.treatment[0]).all()):
             return np.full(len(design), np.nan)
@@ -132,7 +130,7 @@ def overlap(
     names : sequence of str, length K
     arms : sequence of str, length 2
     """
-    strata = design.base.strata
+    strata = design.strata
     assert strata is not None
     frames = [
         pd.DataFrame({"parameter": name, "arm": np.asarray(arms)[strata], "propensity": p}, index=index)

@@ -68,12 +68,12 @@ def sensitivity_elements(
     clusters: Clusters,
 ) -> Elements:
     """Residual variance, length of the representer and their joint precision with the estimate, one a repeat."""
-    moment = design.base.moment
-    size = design.mean(moment.normalizer)[:, None]
+    normalizer = design.normalizer
+    size = design.mean(normalizer)[:, None]
     found = []
     for one, estimate in zip(predictions, estimates, strict=True):
         square = (design.y - one.mu.observed) ** 2
-        length = (2 * moment.apply(one.rr) - one.rr.observed**2) / size**2
+        length = (2 * design.apply(one.rr) - one.rr.observed**2) / size**2
         sigma2, nu2 = design.mean(square), design.mean(length)
         _check_length(nu2, names)
         if sigma2 <= _ROUNDING**2 * design.mean(design.y**2):
@@ -83,7 +83,7 @@ def sensitivity_elements(
             )
         bias = np.sqrt(sigma2 * nu2)
         pull = (sigma2 * (length - nu2[:, None]) + nu2[:, None] * (square - sigma2)) / (2 * bias[:, None])
-        pull -= bias[:, None] * (moment.normalizer / size - 1)
+        pull -= bias[:, None] * (normalizer / size - 1)
         joint = covariance(np.column_stack([estimate.variation, pull.T]), weights, clusters)
         k = len(nu2)
         spread = np.stack([np.diag(joint[:k, :k]), np.diag(joint[:k, k:]), np.diag(joint[k:, k:])], axis=-1)

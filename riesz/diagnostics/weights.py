@@ -40,11 +40,11 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
         where rr was rescaled); ``riesz_loss`` :math:`E_n[\alpha^2 - 2 m(\alpha)]`, on rows that rr was not learned from: smaller
         is better.
     """
-    rr, frequency = predictions.rr.observed, design.base.frequency[design.rows]
+    rr, frequency = predictions.rr.observed, design.frequency
     anchor, alpha = _tilted(predictions, design)
     pull = design.weights / frequency * np.abs(rr)
     heavy = [concentration(one, frequency, MUCH) for one in pull]
-    length, moment = design.mean(rr * alpha.observed), design.mean(design.base.moment.apply(alpha))
+    length, moment = design.mean(rr * alpha.observed), design.mean(design.apply(alpha))
     return pd.DataFrame(
         {
             "largest_rr": np.abs(rr).max(axis=1),
@@ -53,7 +53,7 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
             "heavy_share": [share for _, share in heavy],
             "tail_index": [tail_index(one, frequency) for one in pull],
             "rr_anchor": design.mean(rr * anchor.observed),
-            "anchor_moment": design.mean(design.base.moment.apply(anchor)),
+            "anchor_moment": design.mean(design.apply(anchor)),
             "rr_length": length,
             "rr_moment": moment,
             "riesz_loss": length - 2 * moment,
@@ -64,7 +64,7 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
 def anchor_errors(predictions: Predictions, design: Design, weights: Weights, clusters: Clusters) -> Array:
     """Standard errors of ``rr_anchor`` minus ``anchor_moment`` with rr held as it is, shape (K,)."""
     anchor, _ = _tilted(predictions, design)
-    gap = predictions.rr.observed * anchor.observed - design.base.moment.apply(anchor)
+    gap = predictions.rr.observed * anchor.observed - design.apply(anchor)
     return np.asarray(np.sqrt(np.diag(covariance((gap - design.mean(gap)[:, None]).T, weights, clusters))))
 
 
@@ -72,8 +72,8 @@ def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evalu
     """The anchor and rr, both multiplied by v where rr was learned for the errors of a logit."""
     v = tilt(predictions, design)
     if v is None:
-        return design.base.anchor, predictions.rr
-    return design.base.anchor.times(v), predictions.rr.times(v)
+        return design.anchor, predictions.rr
+    return design.anchor.times(v), predictions.rr.times(v)
 
 
 def concentration(pull: Array, frequency: Array, much: float) -> tuple[int, float]:
@@ -125,9 +125,10 @@ def weighting_origin(predictions: Sequence[Predictions], design: Design) -> pd.D
         One row a component, in the estimate's units, medians over repeats: ``rr_mean`` and ``constant_moment``, which the true
         representer makes equal; ``shift``, their difference times the mean outcome; ``centred``, weighting with y centred.
     """
-    moment = design.base.moment
-    size = design.mean(moment.normalizer)
-    known = design.mean(moment.weights[:, ~moment.is_derivative].sum(axis=1)) / size  # a constant's derivative is zero
+    size = design.mean(design.normalizer)
+    known = (
+        design.mean(design.reading_weights[:, ~design.is_derivative].sum(axis=1)) / size
+    )  # a constant's derivative is zero
     centre = float(design.mean(design.y))
     means = np.stack([design.mean(one.rr.observed) / size for one in predictions])
     rests = np.stack([design.mean(one.rr.observed * (design.y - centre)) / size for one in predictions])
@@ -171,10 +172,10 @@ def representer_by_fold(
     pandas.DataFrame
         ``parameter, repeat, fold, riesz_loss, violation``; fold ``"all"`` is the whole repeat.
     """
-    moment, lines = design.base.moment, []
+    lines = []
     for repeat, (one, factor, labels) in enumerate(zip(predictions, scales, folds, strict=True), start=1):
         beta, alpha = _tilted(one, design)
-        anchor, own, square = moment.apply(beta), moment.apply(alpha), one.rr.observed * alpha.observed
+        anchor, own, square = design.apply(beta), design.apply(alpha), one.rr.observed * alpha.observed
         scale = factor if one.scale_free else design.mean(square) / design.mean(anchor)
         parts = [
             ("all", np.arange(len(labels))),

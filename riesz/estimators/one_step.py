@@ -9,7 +9,7 @@ from riesz.predictions import Predictions
 
 def _scores(predictions: Predictions, design: Design) -> Scores:
     residuals = predictions.rr.observed * (design.y - predictions.mu.observed)
-    return Scores(design.base.moment.apply(predictions.mu) + residuals, residuals)
+    return Scores(design.apply(predictions.mu) + residuals, residuals)
 
 
 dr = Estimator(_scores, "one-step", debiased=True)

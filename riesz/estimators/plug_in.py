@@ -10,7 +10,7 @@ from riesz.predictions import Predictions
 
 
 def _scores(predictions: Predictions, design: Design) -> Scores:
-    values = design.base.moment.apply(predictions.mu)
+    values = design.apply(predictions.mu)
     return Scores(values, np.zeros_like(values))
 
 

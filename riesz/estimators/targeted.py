@@ -18,7 +18,7 @@ _EDGE = 1e-3  # mu of a bounded outcome stays this far inside its limits, as a s
 
 
 def _scores(predictions: Predictions, design: Design) -> Scores:
-    limits = (0.0, 1.0) if design.base.family == "binomial" else design.base.bounds
+    limits = (0.0, 1.0) if design.family == "binomial" else design.bounds
     if limits is None:
         return _tmle_linear(predictions, design)
     return _tmle_logistic(predictions, design, *limits)
@@ -28,8 +28,7 @@ def _tmle_linear(predictions: Predictions, design: Design) -> Scores:
     mu, rr = predictions.mu, predictions.rr
     t = ratio(design.mean(rr.observed * (design.y - mu.observed)), design.mean(rr.observed**2), otherwise=0.0)
     residuals = rr.observed * (design.y - mu.observed - t[:, None] * rr.observed)
-    moment = design.base.moment
-    return Scores(moment.apply(mu) + t[:, None] * moment.apply(rr) + residuals, residuals)
+    return Scores(design.apply(mu) + t[:, None] * design.apply(rr) + residuals, residuals)
 
 
 def _tmle_logistic(predictions: Predictions, design: Design, low: float, high: float) -> Scores:
@@ -45,10 +44,9 @@ def _tmle_logistic(predictions: Predictions, design: Design, low: float, high: f
     # mu*' = mu*(1 - mu*) [mu' / (mu (1 - mu)) + t r']
     slopes = values * (1 - values) * (mu.slopes / (mu.values * (1 - mu.values)) + t[:, None, None] * rr.slopes)
     observed = expit(index + t[:, None] * rr.observed)
-    moment = design.base.moment
     residuals = (high - low) * rr.observed * (y - observed)
     one = Evaluation(np.ones_like(observed), np.ones_like(values), np.zeros_like(values))
-    plug_in = (high - low) * moment.apply(Evaluation(observed, values, slopes)) + low * moment.apply(one)
+    plug_in = (high - low) * design.apply(Evaluation(observed, values, slopes)) + low * design.apply(one)
     return Scores(plug_in + residuals, residuals)
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.errors import LearnerError, listing
 from riesz.predictions import Predictions
 
@@ -32,7 +32,7 @@ class Fit(ABC):
 
     @abstractmethod
     def predict(self, design: Design) -> Predictions:
-        """Mu and rr at the rows of a design on the same base, and at each of their readings."""
+        """Mu and rr at the rows of a design, and at each of their readings."""
 
     @abstractmethod
     def details(self) -> Mapping[str, float]:
@@ -43,11 +43,11 @@ class Fit(ABC):
         """The course of training, one row an epoch; empty for closed forms."""
 
 
-def need_covariates(base: Base, who: str) -> None:
+def need_covariates(design: Design, who: str) -> None:
     """Refuse a formula that hides covariates from a learner that sees only columns without the treatment."""
-    if base.hidden:
+    if design.hidden:
         raise LearnerError(
-            f"{listing(base.hidden)} enters the formula only together with the treatment, so {who} would not see it. Let it "
+            f"{listing(design.hidden)} enters the formula only together with the treatment, so {who} would not see it. Let it "
             "enter by itself, too: treat(a) * x instead of treat(a) + treat(a):x. Or use learner='linear'."
         )
 
@@ -114,8 +114,8 @@ class Learner(ABC):
         """
         return fit
 
-    def restore(self, content: Sequence[Any], base: Base) -> Sequence[Fit]:
-        """The fits of one cross-fit from what :meth:`store` returned for each; a ValueError if the content makes no sense."""
+    def restore(self, content: Sequence[Any], sample: Design) -> Sequence[Fit]:
+        """The fits of one cross-fit to a sample, from what :meth:`store` returned for each; a ValueError if they make no sense."""
         return content
 
     @abstractmethod

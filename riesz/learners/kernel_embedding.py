@@ -22,7 +22,7 @@ from scipy.spatial.distance import pdist
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Points
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
@@ -89,14 +89,14 @@ class KernelEmbedding(Learner):
         check_settings(self, {"standardise": (True, False)}, [], [])
 
     def check(self, design: Design, rows: int) -> None:
-        need_covariates(design.base, "KernelEmbedding")
+        need_covariates(design, "KernelEmbedding")
         need_identification(design, rows)
         if rows > _MOST_ROWS:
             raise LearnerError(
                 f"A training set has {rows:,} rows; KernelEmbedding solves a system as large as its training set and takes at most "
                 f"{_MOST_ROWS:,}. Use a random part of the rows, or learner='linear' with splines."
             )
-        if design.base.family == "binomial":
+        if design.family == "binomial":
             raise LearnerError(
                 "KernelEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' wants probabilities. "
                 "Leave family='gaussian': the effect on a 0/1 outcome means the same."
@@ -181,39 +181,36 @@ class KernelFit(Fit):
     penalty: float
 
     def predict(self, design: Design) -> Predictions:
-        base, whole = design.base, np.arange(len(design.base.y))[design.rows]
-        points = base.moment.points
-        observed, values, slopes = np.empty(len(whole)), *np.zeros((2, len(points), len(whole)))
-        for start in range(0, len(whole), _BLOCK):
-            rows = whole[start : start + _BLOCK]
-            own = slice(start, start + len(rows))
-            x = self.kernel.scaled(base.z[np.ix_(rows, base.covariates)])
+        n, readings = len(design), len(design.is_derivative)
+        observed, values, slopes = np.empty(n), *np.zeros((2, readings, n))
+        for place, block in design.blocks(_BLOCK):
+            x = self.kernel.scaled(block.x)
             near = self.kernel.of_covariates(x)
-            observed[own] = self._mean_of(self.kernel.of_treatment(base.treatment[rows])[0] * near)
-            for k, point in enumerate(points):
-                values[k, own], slopes[k, own] = self._read(base, point, rows, x, near)
+            observed[place] = self._mean_of(self.kernel.of_treatment(block.treatment)[0] * near)
+            for k, reading in enumerate(block.readings()):
+                values[k, place], slopes[k, place] = self._read(block.covariates, reading, x, near)
         return Predictions(Evaluation(observed, values, slopes), no_representer(design), scale_free=False)
 
     def _mean_of(self, weights: Array) -> Array:
         return self.mean + weights @ self.coefficients
 
     def _read(
-        self, base: Base, point: Points, rows: npt.NDArray[np.intp], x: Array, near: Array
+        self, covariates: npt.NDArray[np.intp], reading: Points, x: Array, near: Array
     ) -> tuple[Array, Array | float]:
-        """The value and the derivative of mu where one reading looks."""
-        places, columns = _changed(base, point)
+        """The value and the derivative of mu at one reading."""
+        places, columns = _changed(covariates, reading)
         if places.size:
             x = x.copy()
-            x[:, places] = (point.values[rows][:, columns] - self.kernel.centre[places]) / self.kernel.scale[places]
+            x[:, places] = (reading.values[:, columns] - self.kernel.centre[places]) / self.kernel.scale[places]
             near = self.kernel.of_covariates(x)
-        close, bend = self.kernel.of_treatment(point.treatment[rows])
+        close, bend = self.kernel.of_treatment(reading.treatment)
         values = self._mean_of(close * near)
-        if point.tangents is None:
+        if reading.tangents is None:
             return values, 0.0
-        slope = point.treatment_slope * bend * near
+        slope = reading.treatment_slope * bend * near
         if places.size:
             tangents = np.zeros_like(x)
-            tangents[:, places] = point.tangents[rows][:, columns] / self.kernel.scale[places]
+            tangents[:, places] = reading.tangents[:, columns] / self.kernel.scale[places]
             slope = slope + close * near * self.kernel.covariate_slopes(x, tangents)
         return values, slope @ self.coefficients
 
@@ -224,9 +221,9 @@ class KernelFit(Fit):
         return pd.DataFrame()
 
 
-def _changed(base: Base, point: Points) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _changed(covariates: npt.NDArray[np.intp], reading: Points) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Which covariates a reading changes: their places in the covariate block, and among the reading's columns."""
-    _, places, columns = np.intersect1d(base.covariates, point.columns, return_indices=True)
+    _, places, columns = np.intersect1d(covariates, reading.columns, return_indices=True)
     return places, columns
 
 
@@ -248,15 +245,14 @@ def fit_kernel(design: Design, penalty: float | str, bandwidth: float, standardi
 
 def make_kernel(design: Design, weights: Array, bandwidth: float, standardise: bool, seed: int = 0) -> Kernel:
     """Scales from the training rows: standard deviations if wanted, then the median distance, of a random part if many."""
-    base, rows = design.base, np.arange(len(design.base.y))[design.rows]
-    x, a = base.z[np.ix_(rows, base.covariates)], base.treatment[rows]
+    x, a = design.x, design.treatment
     centre = np.average(x, axis=0, weights=weights)
     spread = np.sqrt(np.average((x - centre) ** 2, axis=0, weights=weights))
     varies = spread > 1e-9 * np.abs(centre)  # a constant column tells nothing
     spread = np.where(varies & standardise, spread, 1.0)
     x = (x - centre) / spread
     length = bandwidth * _median_distance(x, seed)
-    width = bandwidth * _median_distance(a, seed) if base.strata is None else None
+    width = bandwidth * _median_distance(a, seed) if design.strata is None else None
     return Kernel(centre, spread * length, width, a, x / length)
 
 

@@ -46,7 +46,7 @@ def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax:
     """
     course = fit.history
     if course.empty or "epoch" not in course:
-        words = fit.model.learner.describe(fit.model.blueprint.design.base.family)
+        words = fit.model.learner.describe(fit.model.blueprint.design.family)
         raise RieszError(f"{words} has no course of training to draw; networks have, such as learner='madnet'.")
     columns = (columns,) if isinstance(columns, str) else columns
     if not isinstance(columns, Sequence) or not columns:

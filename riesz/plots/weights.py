@@ -49,15 +49,15 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     """
     check_bins(bins)
     name = pick(parameter, list(fit.params.index))
-    rr, base = fit.riesz_representer[name].to_numpy(), fit.model.blueprint.design.base
+    rr, design = fit.riesz_representer[name].to_numpy(), fit.model.blueprint.design
     ax = axes(ax)
     treatment, edges = fit.model.blueprint.treatment, np.histogram_bin_edges(rr, bins)
-    codes = np.zeros(len(rr), dtype=np.intp) if base.strata is None else base.strata
-    labels = ["_"] if base.strata is None else [_arm(treatment, treatment.label(level)) for level in treatment.levels]
+    codes = np.zeros(len(rr), dtype=np.intp) if design.strata is None else design.strata
+    labels = ["_"] if design.strata is None else [_arm(treatment, treatment.label(level)) for level in treatment.levels]
     for arm, label in enumerate(labels):
         own = codes == arm
         colour, bars = colours()[arm % len(colours())], list(edges)
-        ax.hist(rr[own], bars, weights=base.frequency[own], color=colour, alpha=0.6, edgecolor=colour, label=label)
+        ax.hist(rr[own], bars, weights=design.frequency[own], color=colour, alpha=0.6, edgecolor=colour, label=label)
     largest = rr[np.argsort(-np.abs(rr), kind="stable")[:10]]
     ax.vlines(largest, 0.0, 0.035, color=neutral(), linewidth=1.2, transform=ax.get_xaxis_transform(), label="_")
     ax.set_xlabel(f"Riesz representer of {wrap(name, 30)}")

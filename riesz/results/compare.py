@@ -266,7 +266,7 @@ def _facts(fit: Any) -> dict[str, str]:
     model = fit.model
     return {
         **facts,
-        "Learner": model.learner.describe(model.blueprint.design.base.family),
+        "Learner": model.learner.describe(model.blueprint.design.family),
         "Estimator": model.settings.estimator,
         "Std. errors": "none" if about_estimator(model) else fit.cov_type,
     }

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.crossfit.crossfit import Problem
+from riesz.design.derived import without
 from riesz.design.design import Design
 from riesz.diagnostics.sensitivity import Elements, benchmark, bounds, sensitivity_elements, strength
 from riesz.errors import RieszError, listing, nearest
@@ -121,7 +122,7 @@ class Confounding(Core):
             progress=before.progress if progress is None else progress,
         )
         groups, long = self._left_out(columns), self._elements
-        designs = [self._design.without(set(group)) for group in groups]
+        designs = [without(self._design, set(group)) for group in groups]
         rows = min(len(split.train) for repeat in self._crossfit.splits for split in repeat)
         for design in designs:  # before the first of them is fitted
             self.model.learner.check(design, rows)
@@ -156,7 +157,7 @@ class Confounding(Core):
 
     def _left_out(self, columns: Sequence[Any]) -> list[tuple[str, ...]]:
         """The groups of covariates to leave out, each once, checked."""
-        reads = self._design.base.reads
+        reads = self._design.reads
         known = sorted(frozenset().union(*reads) - {self.model.blueprint.treatment.name})
         if not columns:
             raise RieszError(

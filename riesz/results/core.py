@@ -145,7 +145,7 @@ class Core(Parameters):
         >>> bool((fit.anchor["ATE"] == data["a"]).all())
         True
         """
-        return pd.DataFrame(self._design.base.anchor.observed.T, index=self._index, columns=self._names)
+        return pd.DataFrame(self._design.anchor.observed.T, index=self._index, columns=self._names)
 
     @cached_property
     def influence(self) -> pd.DataFrame:
@@ -276,7 +276,7 @@ class Core(Parameters):
 
     @property
     def _learner(self) -> str:
-        return self.model.learner.describe(self._design.base.family)
+        return self.model.learner.describe(self._design.family)
 
     @property
     def _served(self) -> list[str]:
@@ -297,7 +297,7 @@ def estimates_of(model: Model, repeats: Sequence[Predictions], estimator: str) -
     """Estimates of every repeat."""
     design = model.blueprint.design
     return [
-        estimate(ESTIMATORS[estimator](p, design), design.base.moment.normalizer, model.weights, model.settings.target)
+        estimate(ESTIMATORS[estimator](p, design), design.normalizer, model.weights, model.settings.target)
         for p in repeats
     ]
 

@@ -50,7 +50,7 @@ class Diagnoses(Core):
         """
         name = pick(parameter, self._names)
         component = self._names.index(name)
-        normalizer = self._design.base.moment.normalizer
+        normalizer = self._design.normalizer
         table = leave_one_out(self._averaged, normalizer, self.model.weights, self._codes, component)
         table.insert(1, "change_in_se", table["change"] / self.bse[name])
         return table.set_axis(self._units, axis=0)
@@ -132,7 +132,7 @@ class Diagnoses(Core):
         """
         self._need_rr()
         folds, design = self._crossfit.folds, self._design
-        normalizer = design.base.moment.normalizer
+        normalizer = design.normalizer
         estimates = self._estimates(self.model.settings.estimator)
         table = by_fold(estimates, normalizer, folds, self.model.weights, self._codes, self._names)
         held = representer_by_fold(self._crossfit.untrimmed, self._crossfit.scales, design, folds, self._names)
@@ -310,18 +310,18 @@ class Diagnoses(Core):
 
     def _treatment_concerns(self) -> list[str]:
         """Covariates are looked at as they are and as the formula makes them, but never where the treatment is in it."""
-        base, data, treatment = self._design.base, self.model.blueprint.data, self.model.blueprint.treatment
+        design, data, treatment = self._design, self.model.blueprint.data, self.model.blueprint.treatment
         made: dict[str, list[Array]] = {
             name: [data[name].to_numpy()] if data[name].dtype == np.float64 else [] for name in self.model.covariates
         }
-        for j in base.covariates:
-            if len(base.reads[j]) == 1:
-                made[next(iter(base.reads[j]))].append(base.z[:, j])
+        for j in design.covariates:
+            if len(design.reads[j]) == 1:
+                made[next(iter(design.reads[j]))].append(design.z[:, j])
         arms = [treatment.label(level) for level in treatment.levels]
-        return concerns.about_treatment(made, base.strata, arms, treatment.name)
+        return concerns.about_treatment(made, design.strata, arms, treatment.name)
 
     def _cluster_concerns(self) -> list[str]:
-        treatment, arm = self.model.blueprint.treatment, self._design.base.strata
+        treatment, arm = self.model.blueprint.treatment, self._design.strata
         arms = [treatment.label(level) for level in treatment.levels]
         return concerns.about_clusters(self._clusters.codes, self._clusters.names, arm, arms, treatment.name)
 
@@ -330,11 +330,11 @@ class Diagnoses(Core):
         if not treatment.is_binary:
             return []
         shares = share_outside(self.predictions, self._design, self._names)
-        moment = self._design.base.moment
-        same = [np.array_equal(w.sum(axis=0), np.zeros(w.shape[1])) for w in moment.weights]  # a constant has no effect
+        weights = self._design.reading_weights
+        same = [np.array_equal(w.sum(axis=0), np.zeros(w.shape[1])) for w in weights]  # a constant has no effect
         effects = {
             name
-            for name, n, effect in zip(self._names, moment.normalizer, same, strict=True)
+            for name, n, effect in zip(self._names, self._design.normalizer, same, strict=True)
             if effect and (n == 1).all()
         }
         return concerns.about_overlap(shares, effects)

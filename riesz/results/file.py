@@ -8,7 +8,7 @@ variables around the call, and scikit-learn's models.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,8 +16,9 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.crossfit.crossfit import CrossFit, Split, trimmed
-from riesz.design.design import Base, Blueprint, Design
+from riesz.design.design import Blueprint, Design
 from riesz.design.new_rows import Recipe
+from riesz.design.stored import from_stored, to_stored
 from riesz.design.table import ClusterLabels, Table
 from riesz.errors import DataError, EstimandError, RieszError
 from riesz.estimands import ESTIMANDS, Component
@@ -157,7 +158,7 @@ def _write_model(model: Model, fits: Sequence[Fit], writer: Writer) -> dict[str,
         "learner": _write_learner(model.learner, model.blueprint.design, fits, writer),
         "parts": writer.write(
             {
-                "base": replace(model.blueprint.design.base, looks=None),
+                "base": to_stored(model.blueprint.design),
                 "treatment": model.blueprint.treatment,
                 "exog_names": model.exog_names,
                 "endog_names": model.endog_names,
@@ -188,7 +189,7 @@ def _read_model(document: Any, reader: Reader) -> Model:
         exog_names=parts.get("exog_names", names),  # format 1 has none
         covariates=parts["covariates"],
         column_names=list(base.names),
-        blueprint=Blueprint(Design(base, slice(None)), components, parts["treatment"], data),
+        blueprint=Blueprint(from_stored(base), components, parts["treatment"], data),
         table=Table(read_frame(document["table"], reader)),
         kept=parts["kept"],
         weights=parts["weights"],
@@ -202,7 +203,7 @@ def _put_together(document: Any, reader: Reader) -> Contents:
     model = _read_model(document, reader)
     fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
     clusters = _read_clusters(document["clusters"], reader)
-    fits = _read_fits([reader.read(one) for one in document["fits"]], model.blueprint.design.base, model.learner)
+    fits = _read_fits([reader.read(one) for one in document["fits"]], model.blueprint.design, model.learner)
     check_fitted(model, fitted, clusters, fits)
     predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
     splits = _splits(fitted["folds"], fitted["trained"])
@@ -275,7 +276,7 @@ def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer
     except UnstorableError:
         details = pd.DataFrame([fit.details() for fit in fits])
         notes = tuple(learner.remarks(design, details)) if fits else ()
-        return writer.write(RememberedLearner(learner.describe(design.base.family), notes, learner.learns_rr))
+        return writer.write(RememberedLearner(learner.describe(design.family), notes, learner.learns_rr))
 
 
 def _write_fits(learner: Learner, fits: Sequence[Fit], writer: Writer) -> list[Any]:
@@ -291,10 +292,10 @@ def _write_fits(learner: Learner, fits: Sequence[Fit], writer: Writer) -> list[A
         ]
 
 
-def _read_fits(content: Sequence[Any], base: Base, learner: Learner) -> tuple[Fit, ...]:
+def _read_fits(content: Sequence[Any], sample: Design, learner: Learner) -> tuple[Fit, ...]:
     if conforms(content, list[RememberedFit]):
         return tuple(content)
-    return tuple(learner.restore(content, base))
+    return tuple(learner.restore(content, sample))
 
 
 def _import_type(name: str) -> None:

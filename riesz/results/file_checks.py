@@ -15,6 +15,7 @@ import pandas as pd
 
 from riesz.design.design import Base, Design
 from riesz.design.moment import Evaluation, Moment
+from riesz.design.stored import to_stored
 from riesz.design.table import ClusterLabels
 from riesz.errors import LearnerError
 from riesz.estimands.treatment import Treatment
@@ -47,7 +48,7 @@ def check_model(model: Model) -> None:
     """What was asked: data, design, treatment, weights, settings."""
     check_fields(model)
     check_fields(model.recipe)
-    blueprint, base = model.blueprint, model.blueprint.design.base
+    blueprint, base = model.blueprint, to_stored(model.blueprint.design)
     n, components = len(base.y), blueprint.components
     names = [one.name for one in components]
     _need(n >= 2, "too few rows")
@@ -130,8 +131,8 @@ def _check_rows(model: Model, n: int) -> None:
     _numbered(kept, n, table.rows, "the rows in use")
     _need(bool((np.diff(kept) > 0).all()), "the rows in use are not in order")
     _need(data.index.equals(pd.RangeIndex(n)), "the data have other rows than the design")
-    base = model.blueprint.design.base
-    read = {*model.covariates, *base.hidden}.union(*base.reads)
+    design = model.blueprint.design
+    read = {*model.covariates, *design.hidden}.union(*design.reads)
     _need(read <= set(data.columns), "a column of the formula is not in the data")
     _need(read <= {*model.covariates, model.blueprint.treatment.name}, "a column of the formula is no covariate")
     usable = [data[name].dtype == np.float64 or isinstance(data[name].dtype, pd.CategoricalDtype) for name in read]
@@ -166,9 +167,12 @@ def _codes(treatment: Treatment, data: pd.DataFrame) -> AnyArray:
 
 def _check_settings(model: Model) -> None:
     """Settings check themselves when they are built, but neither their types nor whether they are those of the design."""
-    settings, base = model.settings, model.blueprint.design.base
+    settings, design = model.settings, model.blueprint.design
     check_fields(settings)
-    _need(settings.family == base.family and settings.bounds == base.bounds, "the settings are not those of the design")
+    _need(
+        settings.family == design.family and settings.bounds == design.bounds,
+        "the settings are not those of the design",
+    )
     for name in ("folds", "weights", "freq_weights", "cluster"):
         value = getattr(settings, name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -179,7 +183,7 @@ def _check_settings(model: Model) -> None:
 def check_fitted(model: Model, fitted: Mapping[str, Any], clusters: ClusterLabels, fits: Sequence[Fit]) -> None:
     """What was estimated: predictions, folds, clusters, and fits that can predict."""
     design = model.blueprint.design
-    n, components, readings = len(design), design.components, len(design.base.moment.points)
+    n, components, readings = len(design), design.components, len(design.is_derivative)
     predictions, folds, trained = fitted["predictions"], fitted["folds"], fitted["trained"]
     _need(conforms(predictions, tuple[Predictions, ...]) and len(predictions) > 0, "the predictions")
     _need(conforms(trained, tuple[npt.NDArray[np.bool_], ...]), "the training rows")
@@ -221,7 +225,7 @@ def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
     _need(fit.history().columns.is_unique, "the history of a fit")
     if isinstance(fit, RememberedFit):
         return
-    few, readings = design.take(np.arange(min(2, len(design)))), len(design.base.moment.points)
+    few, readings = design.take(np.arange(min(2, len(design)))), len(design.is_derivative)
     try:
         made = fit.predict(few)
     except LearnerError:  # it asks the moment, which is not here; new rows bring theirs

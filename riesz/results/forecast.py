@@ -44,10 +44,9 @@ class Forecast(Core):
         ['mu', 'moment_ATE', 'rr_ATE', 'pseudo_ATE']
         """
         rows = extend(self.model.recipe, self.model.blueprint, newdata)
-        design = Design(rows.base, slice(None))
-        made = average([self._one_repeat(repeat, design) for repeat in range(len(self._crossfit.folds))])
+        made = average([self._one_repeat(repeat, rows.design) for repeat in range(len(self._crossfit.folds))])
         mu, rr = made.mu.observed, made.rr.observed
-        moment = rows.base.moment.apply(made.mu)
+        moment = rows.design.apply(made.mu)
         columns = {"mu": mu}
         for c, name in enumerate(self._names):
             columns[f"moment_{name}"] = moment[c]

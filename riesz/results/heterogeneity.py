@@ -57,7 +57,7 @@ class Heterogeneity(Core):
         ['ATE_0', 'ATE_1']
         """
         found = self.model.table.groups(groups, self.model.kept)
-        normalizer = self._design.base.moment.normalizer
+        normalizer = self._design.normalizer
         kept = [self._usable(found, n, name) for n, name in zip(normalizer, self.model.exog_names, strict=True)]
         bases = [np.equal.outer(found.codes, levels).astype(float) for levels in kept]
         inside = found.codes >= 0
@@ -144,7 +144,7 @@ class Heterogeneity(Core):
         estimates = [
             project(
                 ESTIMATORS[model.settings.estimator](p, design),
-                design.base.moment.normalizer,
+                design.normalizer,
                 bases,
                 model.weights,
                 model.settings.target,
@@ -203,7 +203,7 @@ class Heterogeneity(Core):
         return made.names, b, complete
 
     def _check_rank(self, b: Array, names: Sequence[str], formula: str) -> None:
-        for n, parameter in zip(self._design.base.moment.normalizer, self.model.exog_names, strict=True):
+        for n, parameter in zip(self._design.normalizer, self.model.exog_names, strict=True):
             gram = (b.T * (n * self.model.weights.total)) @ b
             size = np.sqrt(np.diag(gram))
             if (size == 0).any() or np.linalg.eigvalsh(gram / np.outer(size, size))[0] < 1e-10:

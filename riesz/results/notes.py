@@ -47,7 +47,7 @@ def about_estimator(model: Model) -> list[str]:
     """Why there is no standard error, if there is none."""
     if not model.learner.learns_rr:
         return [
-            f"No standard error: {model.learner.describe(model.blueprint.design.base.family)} learns mu alone. Without a Riesz "
+            f"No standard error: {model.learner.describe(model.blueprint.design.family)} learns mu alone. Without a Riesz "
             "representer the plug-in's bias is neither corrected nor known to be small against its sampling error. For an interval "
             "use another learner, such as learner='linear' or learner='madnet'."
         ]

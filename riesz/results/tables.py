@@ -117,7 +117,7 @@ class Tables(Diagnoses):
         True
         """
         data = self.model.blueprint.data.set_axis(self._index, axis=0)
-        moment = self._design.base.moment.apply(self.predictions.mu)
+        moment = self._design.apply(self.predictions.mu)
         data = data.assign(
             **{".fitted": self.fittedvalues, ".resid": self.resid, ".fold": self._crossfit.folds[0]},
             **{f".moment_{name}": own for name, own in zip(self._names, moment, strict=True)},

@@ -17,7 +17,7 @@ CLASSIC = riesz.Propensity(outcome=LinearRegression(), propensity=LogisticRegres
 
 def in_sample(fit: riesz.Results) -> pd.DataFrame:
     """What predict must give on the fit's own rows when there is one fold."""
-    moment = fit.model.blueprint.design.base.moment.apply(fit.predictions.mu)
+    moment = fit.model.blueprint.design.apply(fit.predictions.mu)
     columns = {"mu": fit.predictions.mu.observed}
     for c, name in enumerate(fit.params.index):
         rr = fit.predictions.rr.observed[c]

@@ -319,7 +319,7 @@ def test_every_true_representer_implies_the_true_propensity(verb: str) -> None:
     design = riesz.estimate("y ~ treat(a) + x1", data, estimand).model.blueprint.design
     rr = simulation.riesz_representer(estimand, data)
     p = 1 / simulation.riesz_representer(riesz.Mean(1), data.assign(a=1.0))[0]
-    readings = np.zeros((len(rr), len(design.base.moment.points), len(data)))
+    readings = np.zeros((len(rr), len(design.readings()), len(data)))
     evaluation = Evaluation(rr, readings, readings)
     found = implied_propensity(Predictions(evaluation, evaluation, False), design)
     told = ~np.isnan(found)

@@ -47,7 +47,7 @@ class Proportional(Estimand):
 def half(predictions: Predictions, design: Design) -> Scores:
     """Half a correction: no good, but tables cannot know."""
     residuals = 0.5 * predictions.rr.observed * (design.y - predictions.mu.observed)
-    return Scores(design.base.moment.apply(predictions.mu) + residuals, residuals)
+    return Scores(design.apply(predictions.mu) + residuals, residuals)
 
 
 @pytest.fixture

@@ -30,9 +30,9 @@ def design_of(formula: str, data: pd.DataFrame, *estimands: riesz.estimands.Esti
 
 
 def closed_form(design: Design) -> tuple[ClosedForm, Evaluation, Evaluation]:
-    stations = make_stations(design.base, make_expansions(design.base, expand=True))
+    stations = make_stations(design, make_expansions(design, expand=True))
     made = make_closed_form(design, stations)
-    return made, *made.evaluate(stations, design.base, np.arange(len(design)))
+    return made, *made.evaluate(stations, design)
 
 
 @pytest.mark.parametrize("name", ["binary", "continuous", "arms"])
@@ -49,7 +49,7 @@ def test_the_closed_form_finds_a_truth_in_its_span(name: str) -> None:
     design = design_of(f"{simulation.outcome.name} ~ {treat[0]} + x1 + x2", data, *questions)
     _, mu, _ = closed_form(design)
     np.testing.assert_allclose(mu.observed, design.y, atol=1e-3)
-    slopes = design.base.moment.is_derivative
+    slopes = design.is_derivative
     if slopes.any():
         np.testing.assert_allclose(mu.slopes[slopes][0], 0.5 + data["x1"], atol=1e-2)
 
@@ -71,8 +71,8 @@ def test_slopes_of_the_closed_form_are_derivatives_of_its_values(continuous_fram
     found = []
     for sign in (1, -1):
         moved = continuous_frame.assign(d=continuous_frame["d"] + sign * step)
-        base = design_of("y ~ treat(d) + x1 + x2", moved, riesz.ADE()).base
-        found.append(made.evaluate(made.stations(base), base, np.arange(len(moved))))
+        there = design_of("y ~ treat(d) + x1 + x2", moved, riesz.ADE())
+        found.append(made.evaluate(made.stations(there), there))
     for at, own in enumerate((mu, rr)):
         difference = (found[0][at].observed - found[1][at].observed) / (2 * step)
         np.testing.assert_allclose(own.slopes[..., 0, :], difference, rtol=1e-4, atol=1e-5)
@@ -81,8 +81,8 @@ def test_slopes_of_the_closed_form_are_derivatives_of_its_values(continuous_fram
 def test_refitting_on_the_same_rows_changes_nothing(binary_frame: pd.DataFrame) -> None:
     design = design_of("y ~ treat(a) + x1 + x2", binary_frame, riesz.ATE(), riesz.ATT())
     made, mu, rr = closed_form(design)
-    stations = made.stations(design.base)
-    again = refit(made, design, stations).evaluate(stations, design.base, np.arange(len(design)))
+    stations = made.stations(design)
+    again = refit(made, design, stations).evaluate(stations, design)
     np.testing.assert_allclose(again[0].observed, mu.observed)
     np.testing.assert_allclose(again[1].values, rr.values)
 
@@ -109,8 +109,8 @@ def test_arms_may_have_regressions_of_their_own() -> None:
             assert np.mean((mu.observed[a == 0] - own["y"]) ** 2) < 0.01 * own["y"].var()
     readings = mu.values[0 if np.allclose(mu.values[0][a == 1], mu.observed[a == 1]) else 1]
     np.testing.assert_allclose(readings[a == 1], mu.observed[a == 1])
-    stations = made.stations(design.base)
-    again = refit(made, design, stations).evaluate(stations, design.base, np.arange(600))[0]
+    stations = made.stations(design)
+    again = refit(made, design, stations).evaluate(stations, design)[0]
     np.testing.assert_allclose(again.values, mu.values)
 
 
@@ -121,11 +121,11 @@ def test_small_arms_share_a_regression(binary_frame: pd.DataFrame) -> None:
 
 
 class Known:
-    """An objective whose networks are predictions, by row of the base."""
+    """An objective whose networks are predictions, by row of the sample."""
 
     def readout(self, network: Predictions, design: Design) -> Predictions:
         def pick(values: np.ndarray) -> np.ndarray:
-            return values[..., design.rows]
+            return values[..., design.index]
 
         return Predictions(network.mu.map(pick), network.rr.map(pick), scale_free=True)
 
@@ -155,7 +155,7 @@ def test_weights_follow_what_predicts_unseen_rows(good: bool) -> None:
         mu = mu.map(lambda values: values + 5 * noise)
         rr = rr.map(lambda values: values + 20 * noise)
     parts = np.array_split(np.random.default_rng(2).permutation(2000), 4)
-    found = blend(known(*[(mu, rr)] * len(parts)), closed, closed.stations(design.base), design, parts).blend
+    found = blend(known(*[(mu, rr)] * len(parts)), closed, closed.stations(design), design, parts).blend
     weights = np.array([*found.mu, found.rr[0]])
     assert weights.shape == (3,)
     assert (weights < 0.35).all() if good else (weights > 0.95).all()
@@ -169,7 +169,7 @@ def test_networks_are_judged_as_the_average_they_are() -> None:
     data = draw.data.assign(y=draw.mu + 0.1 * generator.standard_normal(4000))
     design = design_of("y ~ treat(a) + .", data, riesz.ATE())
     closed, mu, rr = closed_form(design)
-    stations = closed.stations(design.base)
+    stations = closed.stations(design)
     parts = np.array_split(generator.permutation(4000), 5)
     error = np.mean((mu.observed - draw.mu) ** 2)
     noisy = [
@@ -196,7 +196,7 @@ def test_each_arm_has_the_mu_that_suits_it() -> None:
     partly = replace(mu, observed=np.where(treated, truth, nonsense), values=np.stack([truth, nonsense]))
     parts = np.array_split(np.random.default_rng(2).permutation(2000), 4)
     networks = known(*[(partly, rr)] * len(parts))
-    stations = closed.stations(design.base)
+    stations = closed.stations(design)
     found = blend(networks, closed, stations, design, parts)
     untreated, in_treated = found.blend.mu
     assert untreated > 0.95
@@ -220,16 +220,14 @@ def test_an_arm_with_few_unseen_rows_is_weighed_with_everyone() -> None:
     networks = known((noisy, rr), (noisy, rr))
     seen = np.random.default_rng(2).permutation(n)[: n // 3]
     parts = [seen[: len(seen) // 2], seen[len(seen) // 2 :]]
-    found = blend(networks, closed, closed.stations(design.base), design, parts)
-    counts = np.bincount(design.base.strata[seen])
+    found = blend(networks, closed, closed.stations(design), design, parts)
+    counts = np.bincount(design.strata[seen])
     assert counts.min() < 20 < np.sort(counts)[1]
     held = design.take(seen)
-    others = [
-        refit(closed, design.take(np.setdiff1d(np.arange(n), part)), closed.stations(design.base)) for part in parts
-    ]
+    others = [refit(closed, design.take(np.setdiff1d(np.arange(n), part)), closed.stations(design)) for part in parts]
     apart = np.concatenate(
         [
-            one.evaluate(closed.stations(design.base), design.base, part)[0].observed
+            one.evaluate(closed.stations(design), design.take(part))[0].observed
             for one, part in zip(others, parts, strict=True)
         ]
     )
@@ -255,11 +253,11 @@ def test_a_rare_dummy_is_penalised_in_its_own_units() -> None:
     data["a"] = generator.integers(0, 2, 400)
     data["y"] = data["x0"] + 0.3 * generator.standard_normal(400)
     design = design_of("y ~ treat(a) + .", data, riesz.ATE())
-    z = design.base.z
+    z = design.z
     basis = make_basis(
         design, design.weights, design.y[None], units=units(z, design.weights / design.weights.sum(), constant=1.0)
     )
-    names, lam = design.base.names, 0.5
+    names, lam = design.names, 0.5
     kept = [name != "Intercept" for name in names]
     centred = z - z.mean(axis=0)
     gram = centred[:, kept].T @ centred[:, kept] / 400
@@ -273,9 +271,9 @@ def test_a_blend_stands_between_its_parts(binary_frame: pd.DataFrame) -> None:
     for one in fit._crossfit.fits:
         assert isinstance(one, Blended)
         networks, whole = one.networks.predict(design).mu.observed, one.predict(design).mu.observed
-        stations = one.blend.closed.stations(design.base)
-        closed, _ = one.blend.closed.evaluate(stations, design.base, np.arange(len(design)))
-        share = one.blend.mu[design.base.strata]
+        stations = one.blend.closed.stations(design)
+        closed, _ = one.blend.closed.evaluate(stations, design)
+        share = one.blend.mu[design.strata]
         expected = share * closed.observed + (1 - share) * networks
         np.testing.assert_allclose(whole, expected)
     shares = fit.details().filter(like="closed_form")

@@ -31,10 +31,9 @@ def name(learner: object) -> str:
 
 
 def batch_of(learner: Any, design: Design, rows: np.ndarray) -> tuple[Batch, Scales, Feed]:
-    base, expansions = learner._seen(design.base)
-    feed = Feed([base], torch.device("cpu"), [expansions])
-    everyone = np.arange(len(base.y))
-    scale = learner._scale(replace(design, base=base), feed.inputs_of(base, everyone))
+    sample, expansions = learner._seen(design)
+    feed = Feed([sample], torch.device("cpu"), [expansions])
+    scale = learner._scale(sample, feed.inputs_of(sample))
     scales = Scales([(scale, 0)] * len(rows), feed)
     return feed.batch(torch.as_tensor(rows), torch.ones(rows.shape), scales), scales, feed
 

@@ -57,7 +57,7 @@ def test_slopes_are_derivatives(continuous_frame: pd.DataFrame, along: str) -> N
     differences = riesz.CustomMoment(near, name="differences")
     formula = "y ~ treat(d) + x1 + I(x1**2) + x2"
     fit = riesz.estimate(formula, continuous_frame, [exact, differences], learner=KernelEmbedding(), folds=3)
-    moments = fit.model.blueprint.design.base.moment.apply(fit.predictions.mu)
+    moments = fit.model.blueprint.design.apply(fit.predictions.mu)
     np.testing.assert_allclose(moments[0], moments[1], rtol=1e-5, atol=1e-7)
 
 

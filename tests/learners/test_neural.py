@@ -98,8 +98,8 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
     """Two stations for a binary ATE, one for an ADE, two for a shift, three for ATE of three arms."""
 
     def stations(fit: riesz.Results) -> int:
-        base = fit.model.blueprint.design.base
-        return make_stations(base, make_expansions(base, expand=False)).treatment.shape[1]
+        design = fit.model.blueprint.design
+        return make_stations(design, make_expansions(design, expand=False)).treatment.shape[1]
 
     assert stations(riesz.ate("y ~ treat(a) + x1", binary_frame)) == 2
     assert stations(riesz.ade("y ~ treat(d) + x1", continuous_frame)) == 1
@@ -160,7 +160,7 @@ def test_scale_free(binary_frame: pd.DataFrame, constraint: str) -> None:
         weights="w",
     )
     design, rr = fit.model.blueprint.design, fit.predictions.rr
-    np.testing.assert_allclose(design.mean(design.base.moment.apply(rr)), design.mean(rr.observed**2), rtol=1e-9)
+    np.testing.assert_allclose(design.mean(design.apply(rr)), design.mean(rr.observed**2), rtol=1e-9)
     values = fit.estimates["estimate"].unstack()
     np.testing.assert_allclose(values["dr"], values["tmle"], rtol=1e-9)
 
@@ -346,7 +346,7 @@ def test_exact_constraint_holds_on_the_training_rows(continuous_frame: pd.DataFr
     plain = riesz.ade("y ~ treat(d) + x1", continuous_frame, learner=SMALL, folds=1)
     design = fit.model.blueprint.design
     r = fit._crossfit.fits[0].predict(design).rr
-    np.testing.assert_allclose(design.mean(design.base.moment.apply(r)), 1.0, atol=0.05)
+    np.testing.assert_allclose(design.mean(design.apply(r)), 1.0, atol=0.05)
     np.testing.assert_array_equal(fit.fittedvalues, plain.fittedvalues)
 
 
@@ -405,10 +405,10 @@ def test_clusters_are_not_cut_by_validation() -> None:
     data = datasets.get("clustered").draw(300, seed=1).data
     fit = riesz.ate("y ~ treat(a) + x1", data, learner=SMALL, cluster="village", folds=2)
     design = fit.model.blueprint.design
-    feed = Feed([design.base], torch.device("cpu"), [make_expansions(design.base, expand=False)])
-    scale = make_scale(design, feed.inputs_of(design.base, np.arange(300)), "standard")
+    feed = Feed([design], torch.device("cpu"), [make_expansions(design, expand=False)])
+    scale = make_scale(design, feed.inputs_of(design), "standard")
     (member,) = draw_members(design, 0, feed, scale, networks=1, validation=0.2, draws=2)
-    groups, (first, second) = design.base.groups, member.parts
+    groups, (first, second) = design.groups, member.parts
     for train, valid in member.parts:
         assert not set(groups[train]) & set(groups[valid])
         assert len(train) + len(valid) == 300
@@ -463,16 +463,16 @@ def test_slopes_of_the_loss_are_its_derivatives(family: str, changes: dict[str, 
     learner = replace(SMALL, **changes)
     draw = datasets.get("binary").draw(60, seed=1).data.assign(y=lambda d: d["y"] > d["y"].median())
     fit = riesz.estimate("y ~ treat(a) + .", draw, [riesz.ATE(), riesz.ATT()], family=family)
-    base = fit.model.blueprint.design.base
-    feed = Feed([base], torch.device("cpu"), [make_expansions(base, expand=False)])
+    design = fit.model.blueprint.design
+    feed = Feed([design], torch.device("cpu"), [make_expansions(design, expand=False)])
     rows = np.arange(60)
-    scale = make_scale(fit.model.blueprint.design, feed.inputs_of(base, rows), "standard")
+    scale = make_scale(design, feed.inputs_of(design), "standard")
     scales = Scales([(scale, 0), (scale, 0)], feed)
     batch = feed.batch(torch.as_tensor(np.stack([rows[:32], rows[28:]])), torch.ones(2, 32), scales)
     generator = torch.Generator().manual_seed(3)
     outputs = Outputs(*(torch.randn(shape, generator=generator) for shape in ((2, 32, 2), (2, 32, 2), (2, 32))))
     state = (batch, scales, torch.tensor([3.0, 5.0]), torch.tensor([[0.3, -0.2], [0.1, 0.4]]))
-    objective = learner.objective(base.family)
+    objective = learner.objective(design.family)
     _, formula = objective.slopes(outputs, *state)
     _, automatic = Objective.slopes(objective, outputs, *state)
     for one, other in zip(formula, automatic, strict=True):

@@ -163,8 +163,7 @@ def test_rr_of_a_dose_is_a_smooth_function(continuous_frame: pd.DataFrame, verb:
     others = [asked, riesz.CustomMoment(near), riesz.CustomMoment(lambda mu, data: mu.derivative(data, "d"), name="e")]
     learner = riesz.Propensity(LinearRegression(), LinearRegression())
     fit = riesz.estimate("y ~ treat(d) * x1 + x2", continuous_frame, others, learner=learner, folds=1)
-    moment = fit.model.blueprint.design.base.moment
-    applied = moment.apply(fit.predictions.rr.map(lambda values: np.repeat(values[:1], 3, axis=0)))
+    applied = fit.model.blueprint.design.apply(fit.predictions.rr.map(lambda values: np.repeat(values[:1], 3, axis=0)))
     np.testing.assert_allclose(applied[1], applied[2], rtol=1e-4, atol=1e-6)
 
 

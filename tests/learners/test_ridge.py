@@ -21,8 +21,8 @@ def make(data: pd.DataFrame, formula: str, estimand: riesz.ATE, **options: objec
 
 def standardised(design: Design, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Columns and their moments in standardised units, from the definition."""
-    z, rows = design.base.z, slice(None)
-    m = design.base.moment.rows(z, rows, 0)
+    z = design.z
+    m = design.moment_rows(0)
     mean = np.average(z, axis=0, weights=weights)
     sd = np.sqrt(np.average((z - mean) ** 2, axis=0, weights=weights))
     mean[0], sd[0] = 0.0, 1.0  # the intercept
@@ -41,8 +41,8 @@ def test_solution_is_the_ridge_solution(binary_frame: pd.DataFrame, weights: str
     share = design.weights / design.weights.sum()
     z, m = standardised(design, share)
     fit = fit_linear(design, lam, lam, constrained=False)
-    np.testing.assert_allclose(design.base.z @ fit.mu, z @ solve(z, z.T @ (share * design.y), share, lam), atol=1e-8)
-    np.testing.assert_allclose(design.base.z @ fit.rr[:, 0], z @ solve(z, share @ m, share, lam), atol=1e-8)
+    np.testing.assert_allclose(design.z @ fit.mu, z @ solve(z, z.T @ (share * design.y), share, lam), atol=1e-8)
+    np.testing.assert_allclose(design.z @ fit.rr[:, 0], z @ solve(z, share @ m, share, lam), atol=1e-8)
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -112,21 +112,21 @@ def test_constrained_is_proportional_to_riesz_at_every_penalty(binary_frame: pd.
     for lam in (0.0, 0.01, 1.0):
         one = fit_linear(design, 0.0, lam, constrained=True).rr[:, 0]
         two = fit_linear(design, 0.0, lam, constrained=False).rr[:, 0]
-        np.testing.assert_allclose(np.corrcoef(design.base.z @ one, design.base.z @ two)[0, 1], 1.0, atol=1e-12)
+        np.testing.assert_allclose(np.corrcoef(design.z @ one, design.z @ two)[0, 1], 1.0, atol=1e-12)
 
 
 def test_logit_without_penalty_is_statsmodels_logit(binary_frame: pd.DataFrame) -> None:
     data = binary_frame.assign(y=(binary_frame["y"] > 1).astype(float))
     design = make(data, "y ~ treat(a) * x1 + x2", riesz.ATE(), family="binomial")
     fit = fit_linear(design, 0.0, 0.0, constrained=True)
-    np.testing.assert_allclose(fit.mu, sm.Logit(design.y, design.base.z).fit(disp=0).params, rtol=1e-6)
+    np.testing.assert_allclose(fit.mu, sm.Logit(design.y, design.z).fit(disp=0).params, rtol=1e-6)
 
 
 def test_logistic_ridge_minimises_its_penalised_likelihood(binary_frame: pd.DataFrame) -> None:
     data = binary_frame.assign(y=(binary_frame["y"] > 1).astype(float))
     design = make(data, "y ~ treat(a) + x1 + x2", riesz.ATE(), family="binomial")
     lam, n = 0.05, len(data)
-    fitted = expit(design.base.z @ fit_linear(design, lam, 0.0, constrained=True).mu)
+    fitted = expit(design.z @ fit_linear(design, lam, 0.0, constrained=True).mu)
     # the columns are standardised with the working weights of the solution itself
     share = fitted * (1 - fitted) / (fitted * (1 - fitted)).sum()
     z, _ = standardised(design, share)

@@ -44,10 +44,10 @@ def pairs() -> pd.DataFrame:
 def test_closed_forms_see_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closed, "MOST_ROWS", 400)
     design = design_of("y ~ treat(a) + x", pairs, riesz.ATE())
-    stations = make_stations(design.base, make_expansions(design.base, expand=True))
+    stations = make_stations(design, make_expansions(design, expand=True))
     made = closed.make_closed_form(design, stations)
-    mu, rr = made.evaluate(stations, design.base, np.arange(800))
-    np.testing.assert_allclose(design.base.moment.apply(mu).mean(), 2 + pairs["x"].mean(), atol=0.1)
+    mu, rr = made.evaluate(stations, design)
+    np.testing.assert_allclose(design.apply(mu).mean(), 2 + pairs["x"].mean(), atol=0.1)
     treated = pairs["a"] == 1
     assert rr.observed[0][treated].mean() > 0 > rr.observed[0][~treated].mean()
 
@@ -179,7 +179,7 @@ def dose(n: int = 400) -> pd.DataFrame:
 
 def tangents_of(term: str, data: pd.DataFrame) -> np.ndarray:
     """Of the last column that a term adds."""
-    point = design_of(f"y ~ treat(d) + x1 + {term}", data, riesz.ADE(), folds=1).base.moment.points[0]
+    point = design_of(f"y ~ treat(d) + x1 + {term}", data, riesz.ADE(), folds=1).readings()[0]
     assert point.tangents is not None
     return point.tangents[:, -1]
 
@@ -209,7 +209,7 @@ def test_tangents_of_splines_do_not_move_with_zero() -> None:
     found = []
     for origin in (0.0, 1e4, 1e6):
         moved = data.assign(d=data["d"] + origin)
-        point = design_of("y ~ bs(treat(d), df=6) + x1", moved, riesz.ADE(), folds=1).base.moment.points[0]
+        point = design_of("y ~ bs(treat(d), df=6) + x1", moved, riesz.ADE(), folds=1).readings()[0]
         assert point.tangents is not None
         found.append(point.tangents)
     np.testing.assert_allclose(found[1], found[0], atol=1e-6)
@@ -351,16 +351,15 @@ def test_people_who_look_alike_are_not_copies(binary_frame: pd.DataFrame) -> Non
     data = binary_frame.assign(x1=binary_frame["x1"] > 0)
     for y in (binary_frame["y"] > 1, binary_frame["y"].round(), binary_frame["y"].clip(lower=1).round(1)):
         design = design_of("y ~ treat(a) + x1 + g", data.assign(y=y.astype(float)), riesz.ATE())
-        assert find_copies(design.base) is None
+        assert find_copies(design) is None
 
 
 def test_two_copies_among_many_rows_are_found() -> None:
     data = dose()
-    base = design_of("y ~ treat(d) + x1", pd.concat([data, data.iloc[[7]]]), riesz.ADE()).base
-    found = find_copies(base)
+    found = find_copies(design_of("y ~ treat(d) + x1", pd.concat([data, data.iloc[[7]]]), riesz.ADE()))
     assert found is not None
     assert found[-1] == found[7] == 7
-    assert find_copies(design_of("y ~ treat(d) + x1", data, riesz.ADE()).base) is None
+    assert find_copies(design_of("y ~ treat(d) + x1", data, riesz.ADE())) is None
 
 
 def test_more_folds_than_distinct_rows_are_refused() -> None:
@@ -384,8 +383,8 @@ def test_a_ridge_with_more_columns_than_rows_by_hand() -> None:
     data, lam = wide(60, 150), 0.03
     result = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Linear(lam, lam, rr="riesz"), folds=1)
     design = result.model.blueprint.design
-    z = design.base.z
-    m = design.base.moment.rows(z, slice(None), 0)
+    z = design.z
+    m = design.moment_rows(0)
     mean, sd = z.mean(axis=0), z.std(axis=0)
     mean[0], sd[0] = 0.0, 1.0
     z, m = (z - mean) / sd, (m - mean * m[:, :1]) / sd

@@ -252,7 +252,7 @@ def test_a_logit_rr_balances_what_its_errors_are(formula: str, estimand: riesz.A
     mu, rr = predictions.mu, predictions.rr.observed[0]
     v = mu.observed * (1 - mu.observed)
     covariate = data["x1"].to_numpy() - np.average(data["x1"], weights=design.weights)
-    by_v = design.mean(rr * v * covariate) / design.mean(v) / design.mean(design.base.moment.normalizer)[0]
+    by_v = design.mean(rr * v * covariate) / design.mean(v) / design.mean(design.normalizer)[0]
     np.testing.assert_allclose(table.loc[(fit.params.index[0], "x1"), "weighted"], by_v, rtol=1e-9)
     lines = " ".join(str(fit).split())
     assert "E_n[v * rr * anchor] = " in lines

@@ -108,7 +108,7 @@ def test_kinks_have_a_slope_of_one_side(continuous_frame: pd.DataFrame, formula:
     data = continuous_frame.assign(d=np.round(continuous_frame["d"], 2))
     data.loc[:3, "d"] = 0.25
     design = riesz.ade(formula, data).model.blueprint.design
-    tangent = design.base.moment.points[0].tangents
+    tangent = design.readings()[0].tangents
     if "abs" in formula:
         assert set(np.round(np.unique(tangent), 9)) == {-1.0, 1.0}
     slopes = np.unique(np.round(tangent, 6), axis=0)
@@ -121,7 +121,7 @@ def test_tangents_at_the_ends_of_a_spline(continuous_frame: pd.DataFrame) -> Non
     formula = "y ~ bs(treat(d), df=6) + x1"
     result = riesz.ade(formula, data)
     design = result.model.blueprint.design
-    point = design.base.moment.points[0]
+    point = design.readings()[0]
     spec = formulaic.model_matrix("bs(d, df=6)", data).model_spec
     inner = data["d"].clip(data["d"].min() + 1e-3, data["d"].max() - 1e-3)
     h = 1e-4

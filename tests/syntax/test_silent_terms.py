@@ -278,8 +278,8 @@ def test_shift_whose_amounts_average_zero(data: pd.DataFrame) -> None:
     assert abs(fit.params["shift"] - truth) < 3 * fit.bse["shift"]
     anchor = move * (data["d"] - data["d"].mean())
     np.testing.assert_allclose(fit.anchor["shift"], anchor, rtol=1e-12)
-    base = fit.model.blueprint.design.base
-    np.testing.assert_allclose(base.moment.apply(base.anchor).mean(), 0.04, rtol=1e-8)  # h = E[delta^2]
+    design = fit.model.blueprint.design
+    np.testing.assert_allclose(design.apply(design.anchor).mean(), 0.04, rtol=1e-8)  # h = E[delta^2]
     assert len(fit.predict(data.iloc[:20])) == 20
 
 

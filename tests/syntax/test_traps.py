@@ -50,7 +50,7 @@ def test_derivative_of_a_skewed_treatment(sigma: float) -> None:
     income = np.exp(sigma * rng.normal(size=2000))
     frame = pd.DataFrame({"y": np.log(income) + rng.normal(size=2000), "income": income})
     fit = riesz.ade("y ~ log(treat(income))", frame, folds=1, learner=riesz.Linear(0, 0))
-    tangent = fit.model.blueprint.design.base.moment.points[0].tangents[:, 0]
+    tangent = fit.model.blueprint.design.readings()[0].tangents[:, 0]
     np.testing.assert_allclose(tangent * income, 1.0, atol=1e-5)
 
 

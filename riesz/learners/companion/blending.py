@@ -76,9 +76,9 @@ class Blended(Fit):
     blend: Blend
 
     def predict(self, design: Design) -> Predictions:
-        stations = self.blend.closed.stations(design.base)
+        stations = self.blend.closed.stations(design.sample)
         one, two, blend = _closed(self.blend.closed, stations, design), self.networks.predict(design), self.blend
-        observed, read = blend.mu_weights(stations, np.arange(len(design.base.y))[design.rows])
+        observed, read = blend.mu_weights(stations, design.index)
         mu = Evaluation(
             two.mu.observed + observed * (one.mu.observed - two.mu.observed),
             two.mu.values + read * (one.mu.values - two.mu.values),
@@ -109,24 +109,22 @@ def blend(
     closed : ClosedForm
         Of the whole design.
     stations : Stations
-        Of the design's base, with the closed form's inputs.
+        Of the design's sample, with the closed form's inputs.
     design : Design
         What they were fitted on.
     parts : sequence of ndarray of int
-        For each network the rows of the base that it kept for validation.
+        For each network the rows that it kept for validation, by their positions in the design.
     seed : int
         Of the random part of the rows that closed forms are refitted on, when they are many.
     """
-    rows = np.arange(len(design.base.y))[design.rows]
     seen = np.concatenate(parts)
     place = np.split(np.arange(len(seen)), np.cumsum([len(part) for part in parts])[:-1])
     held = design.take(seen)
-    others = [refit(closed, design.take(np.setdiff1d(rows, part)), stations, seed) for part in parts]
+    others = [refit(closed, design.take(np.setdiff1d(np.arange(len(design)), part)), stations, seed) for part in parts]
     a = join([_closed(one, stations, design.take(part)) for one, part in zip(others, parts, strict=True)], place)
     each = networks.predict_each(held)
     b = join([_at(one, own) for one, own in zip(each, place, strict=True)], place)
-    moment = held.base.moment
-    readings = np.stack([held.mean(moment.apply(r, seen)) for r in (a.rr, b.rr)])
+    readings = np.stack([held.mean(held.apply(r)) for r in (a.rr, b.rr)])
     scales = readings / np.stack([held.mean(r.observed**2) for r in (a.rr, b.rr)])
     alphas = scales[:, :, None] * np.stack([a.rr.observed, b.rr.observed])
     gap = alphas[0] - alphas[1]
@@ -134,13 +132,13 @@ def blend(
     rr = _share(rise, held.mean(gap**2))
     gap = a.mu.observed - b.mu.observed
     better = np.var(np.stack([one.mu.observed for one in each]), axis=0)
-    arms = arms_of(stations, design.base)
+    arms = arms_of(stations, design.sample)
     own = np.ones((1, len(seen)), dtype=bool)
     if arms is not None:
-        own = (design.base.treatment[seen] == arms[:, None]).all(axis=2)
+        own = (held.treatment == arms[:, None]).all(axis=2)
         own[own.sum(axis=1) < _FEWEST] = True  # too few to tell: weighed with everyone
     mu = _share(held.mean(own * (gap * (held.y - b.mu.observed) - better)), held.mean(own * (gap**2 - better)))
-    h = held.mean(moment.apply(held.base.anchor)[:, seen])
+    h = held.mean(held.apply(held.anchor))
     read = rr * scales[0] * readings[0] + (1.0 - rr) * scales[1] * readings[1]
     scales = scales * np.where(read != 0, h / np.where(read != 0, read, 1.0), 1.0)
     return Blended(networks, Blend(closed, mu, arms, rr, scales))
@@ -156,9 +154,8 @@ def _at(predictions: Predictions, own: Rows) -> Predictions:
 
 
 def _closed(closed: ClosedForm, stations: Stations, design: Design) -> Predictions:
-    rows = np.arange(len(design.base.y))[design.rows]
-    mu, rr = closed.evaluate(stations, design.base, rows)
-    return Predictions(probability(mu) if design.base.family == "binomial" else mu, rr, scale_free=True)
+    mu, rr = closed.evaluate(stations, design)
+    return Predictions(probability(mu) if design.family == "binomial" else mu, rr, scale_free=True)
 
 
 def _share(gain: Array, cost: Array) -> Array:

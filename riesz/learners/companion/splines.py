@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
-from riesz.design.design import Base, Design
+from riesz.design.derived import with_columns
+from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.learners.linear.learner import fit_logistic
 from riesz.learners.linear.ridge import Basis, Span, choose_outcome_penalty, choose_riesz_penalty, make_span, moments
 from riesz.learners.neural.engine.features import Expansions
 from riesz.learners.neural.engine.points import Stations, make_stations
-from riesz.learners.neural.engine.representation import as_columns
 from riesz.learners.neural.engine.scaling import units
 from riesz.storage.coding import stored
 
@@ -98,23 +98,22 @@ class ClosedForm:
     mu: Solution
     rr: tuple[Solution, ...]
 
-    def stations(self, base: Base) -> Stations:
-        """The points of every row of a base, with this form's inputs."""
-        return make_stations(base, self.expansions)
+    def stations(self, sample: Design) -> Stations:
+        """The points of every row of a sample, with this form's inputs."""
+        return make_stations(sample, self.expansions)
 
-    def evaluate(self, stations: Stations, base: Base, rows: Rows) -> tuple[Evaluation, Evaluation]:
-        """Mu (or its logit), shape (n,), and r, shape (K, n), at some rows of a base and their readings, given its stations."""
+    def evaluate(self, stations: Stations, design: Design) -> tuple[Evaluation, Evaluation]:
+        """Mu (or its logit), shape (n,), and r, shape (K, n), at a design's rows and readings, given its sample's stations."""
         targets = (self.mu, *self.rr)
-        shape = len(targets), len(stations.of_reading), len(rows)
-        whole = Evaluation(np.empty((len(targets), len(rows))), np.empty(shape), np.zeros(shape))
-        derivative = base.moment.is_derivative.any()
+        shape = len(targets), len(stations.of_reading), len(design)
+        whole = Evaluation(np.empty((len(targets), len(design))), np.empty(shape), np.zeros(shape))
+        derivative = design.is_derivative.any()
         for features in {id(one.features): one.features for one in targets}.values():
             own = [target for target, one in enumerate(targets) if one.features is features]
             theta = np.stack([targets[target].coefficients for target in own])
             at_once = int(np.clip(_MOST_EVALUATED // (1 + theta.shape[1]), 256, MOST_ROWS))
-            for first in range(0, len(rows), at_once):
-                place = slice(first, first + at_once)
-                part = _features(features, stations, base, rows[place])
+            for place, block in design.blocks(at_once):
+                part = _features(features, stations, block)
                 whole.observed[own, place] = theta[:, :1] + theta[:, 1:] @ part.observed
                 whole.values[own, :, place] = theta[:, :1, None] + np.tensordot(theta[:, 1:], part.values, 1)
                 if derivative:
@@ -123,9 +122,9 @@ class ClosedForm:
 
 
 def make_closed_form(design: Design, stations: Stations, seed: int = 0) -> ClosedForm:
-    """Solve on the rows of a design, a random part if they are many, and choose; the stations are those of its base."""
+    """Solve on the rows of a design, a random part if they are many, and choose; the stations are those of its sample."""
     best: list[tuple[float, Solution] | None] = [None] * (1 + design.components)
-    for features in _sets(stations, design.base):
+    for features in _sets(stations, design.sample):
         made = _columns(features, stations, design, seed)
         span = _span(made)  # the same for mu and rr, whose penalties differ
         basis = span.basis(seed=seed)
@@ -139,13 +138,13 @@ def make_closed_form(design: Design, stations: Stations, seed: int = 0) -> Close
     apart = _arm_by_arm(stations, design, seed)
     if apart is not None and best[0] is not None and apart[0] < best[0][0]:
         mu = apart[1]
-    if design.base.family == "binomial":
+    if design.family == "binomial":
         mu = _again(mu, stations, design, seed, lambda made, one: fit_logistic(made, "loo", _sizes(made), seed))
     return ClosedForm(stations.expansions, mu, tuple(rr))
 
 
 def refit(closed: ClosedForm, design: Design, stations: Stations, seed: int = 0) -> ClosedForm:
-    """The same features and penalties on another design's rows; the stations are those of its base."""
+    """The same features and penalties on another design's rows; the stations are those of its sample."""
     found: dict[int, tuple[Span, Basis, Array]] = {}
     rr = []
     for component, one in enumerate(closed.rr):
@@ -156,7 +155,7 @@ def refit(closed: ClosedForm, design: Design, stations: Stations, seed: int = 0)
             found[id(one.features)] = span, basis, moments(made, basis)
         _, basis, m = found[id(one.features)]
         rr.append(Solution(one.features, basis.solve(m[component], one.penalty), one.penalty))
-    if design.base.family == "binomial":
+    if design.family == "binomial":
         mu = _again(closed.mu, stations, design, seed, lambda made, one: fit_logistic(made, one.penalty, _sizes(made)))
     else:
         spans = {key: span for key, (span, _, _) in found.items()}
@@ -189,7 +188,7 @@ def _ridge(made: Design, one: Solution, span: Span | None) -> tuple[Array, float
 
 def _arm_by_arm(stations: Stations, design: Design, seed: int) -> tuple[float, Solution] | None:
     """A regression for each arm, with the leave-one-out loss of all; None without arms, or when an arm has few rows."""
-    arms = arms_of(stations, design.base)
+    arms = arms_of(stations, design.sample)
     if arms is None:
         return None
     covariate = np.arange(len(stations.bent)) >= arms.shape[1]
@@ -229,12 +228,12 @@ def _joined(parts: Sequence[Solution], arms: Array) -> Solution:
     return Solution(FeatureSet(np.zeros_like(product), product, arms=arms), coefficients, np.nan, tuple(parts))
 
 
-def arms_of(stations: Stations, base: Base) -> Array | None:
+def arms_of(stations: Stations, sample: Design) -> Array | None:
     """The treatments of the arms, when all points are at one of them."""
-    if base.strata is None or stations.slope.any():
+    if sample.strata is None or stations.slope.any():
         return None
-    _, first = np.unique(base.strata, return_index=True)
-    arms = base.treatment[first]
+    _, first = np.unique(sample.strata, return_index=True)
+    arms = sample.treatment[first]
     known = np.zeros(stations.raw.shape[:2], dtype=bool)
     for arm in arms:
         known |= (stations.raw == arm).all(axis=2)
@@ -242,17 +241,18 @@ def arms_of(stations: Stations, base: Base) -> Array | None:
 
 
 def _rows_of_arms(design: Design, count: int) -> list[Rows]:
-    assert design.base.strata is not None
-    rows = np.arange(len(design.base.y))[design.rows]
-    codes = np.unique(design.base.strata, return_inverse=True)[1][rows]
-    return [rows[codes == arm] for arm in range(count)]
+    """The positions of each arm's rows."""
+    strata = design.sample.strata
+    assert strata is not None
+    codes = np.unique(strata, return_inverse=True)[1][design.index]
+    return [np.flatnonzero(codes == arm) for arm in range(count)]
 
 
-def _sets(stations: Stations, base: Base) -> Iterator[FeatureSet]:
+def _sets(stations: Stations, sample: Design) -> Iterator[FeatureSet]:
     """Lines, lines with products, splines, splines with products of lines, splines with products."""
     bent, arms = stations.bent, stations.raw.shape[2]
     every, none = np.ones_like(bent), np.zeros_like(bent)
-    treatment = base.treatment[:, 0]
+    treatment = sample.treatment[:, 0]
     unit = (float(treatment.mean()), float(treatment.std()) or 1.0) if arms == 1 else (0.0, 1.0)
     yield FeatureSet(~bent, none, *unit)
     for main, product in ((~bent, ~bent), (every, none), (every, ~bent), (every, every)):
@@ -267,16 +267,15 @@ def most_rows(rows: int, features: int) -> int:
 
 def _columns(features: FeatureSet, stations: Stations, design: Design, seed: int) -> Design:
     """A design whose columns are the features, on a random part of the rows if they are many."""
-    rows = np.arange(len(design.base.y))[design.rows]
     blocks = stations.raw.shape[2] if features.arms is None else len(features.arms)
     size = features.main.sum() + blocks * features.product.sum()
-    rows = rows[draw_part(len(rows), most_rows(len(rows), int(size)), seed)]
-    return as_columns(design.base, rows, _features(features, stations, design.base, rows))
+    part = design.take(draw_part(len(design), most_rows(len(design), int(size)), seed))
+    return with_columns(part, _features(features, stations, part))
 
 
 def _sizes(made: Design) -> Array:
     """What mu's columns are divided by."""
-    return units(made.base.z[made.rows], made.weights / made.weights.sum(), constant=1.0)
+    return units(made.z, made.weights / made.weights.sum(), constant=1.0)
 
 
 def _span(made: Design) -> Span:
@@ -284,8 +283,9 @@ def _span(made: Design) -> Span:
     return make_span(made, made.weights, made.y[None])
 
 
-def _features(features: FeatureSet, stations: Stations, base: Base, rows: Rows) -> Evaluation:
-    """Features at some rows and at their readings, shape (F, n)."""
+def _features(features: FeatureSet, stations: Stations, design: Design) -> Evaluation:
+    """Features at a design's rows and readings, shape (F, n)."""
+    rows = design.index
     n, count, t = len(rows), stations.treatment.shape[1], stations.treatment.shape[2]
     covariates = np.broadcast_to(stations.covariates[rows][:, None], (n, count, stations.covariates.shape[1]))
     x = np.concatenate([stations.treatment[rows], covariates], axis=2)
@@ -301,7 +301,7 @@ def _features(features: FeatureSet, stations: Stations, base: Base, rows: Rows) 
     own = x[..., features.product]
     made = np.concatenate([*levels, x[..., features.main], *(share * own for share in shares)], axis=2)
     read = made[:, stations.of_reading].transpose(2, 1, 0)
-    derivative = base.moment.is_derivative
+    derivative = design.is_derivative
     slopes = np.zeros(read.shape)
     if derivative.any():
         bent = _slopes(features, stations, rows, own, shares, len(levels))[:, stations.of_reading].transpose(2, 1, 0)

@@ -92,11 +92,11 @@ class Linear(Learner):
         check_settings(self, {"rr": ("constrained", "riesz")}, [], [])
 
     def seconds(self, design: Design, rows: int) -> float:
-        columns = design.base.z.shape[1]
+        columns = len(design.names)
         return closed_form_seconds(rows, columns) if columns >= MANY else 0.0
 
     def check(self, design: Design, rows: int) -> None:
-        columns = design.base.z.shape[1]
+        columns = len(design.names)
         for name, value in (("penalty", self.penalty), ("rr_penalty", self.rr_penalty)):
             if value == 0 and columns >= rows:
                 raise LearnerError(
@@ -107,7 +107,7 @@ class Linear(Learner):
         need_identification(design, rows)
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
-        if design.base.interacted or design.base.strata is None:
+        if design.interacted or design.strata is None:
             return []
         return [
             "The formula has no interaction with the treatment, so this learner takes the effect to be the same for everyone; "
@@ -154,7 +154,7 @@ class LinearFit(Fit):
     chosen: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
-        whole = evaluate_linear(design, np.column_stack([self.mu, self.rr]))
+        whole = design.linear(np.column_stack([self.mu, self.rr]))
         mu = whole.map(lambda values: values[0])
         if self.logistic:
             mu = probability(mu)
@@ -175,12 +175,12 @@ def probability(index: Evaluation) -> Evaluation:
 
 def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool, seed: int = 0) -> LinearFit:
     """Fit mu and rr on one design; for the seed see :class:`~riesz.learners.linear.ridge.Basis`."""
-    logistic = design.base.family == "binomial"
+    logistic = design.family == "binomial"
     tilt = None
     if logistic:
         mu, chosen = fit_logistic(design, penalty, seed=seed)
         tilt = _curvature(design, mu)
-    targets = np.vstack([design.y, design.base.anchor.observed[:, design.rows]])
+    targets = np.vstack([design.y, design.anchor.observed])
     basis = make_basis(design, design.weights, targets, tilt, seed=seed)
     if not logistic:
         mu, chosen = _ridge(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
@@ -223,7 +223,7 @@ def riesz_coefficients(
 
 def need_identification(design: Design, rows: int) -> None:
     """Refuse an estimand that reads a combination of columns which no training set of so many rows could show."""
-    lost = unidentified(design) if design.base.z.shape[1] < rows else None
+    lost = unidentified(design) if len(design.names) < rows else None
     if lost is not None:
         raise LearnerError(
             f"The estimand is not identified: a combination of the columns {listing(lost[1])} is zero on every row, but not at "
@@ -260,10 +260,10 @@ def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, s
 
 def _curvature(design: Design, theta: Array) -> Evaluation:
     """V = mu (1 - mu) at the training rows and at their readings, shape (n,), and at least :func:`_least`."""
-    index = evaluate_linear(design, theta[:, None]).map(lambda values: values[0])
+    index = design.linear(theta[:, None]).map(lambda values: values[0])
     p, observed = expit(index.values), expit(index.observed)
     curvature = observed * (1 - observed)
-    least = _least(curvature, design.weights, design.base.z.shape[1])
+    least = _least(curvature, design.weights, len(design.names))
     v = p * (1 - p)
     return Evaluation(
         np.maximum(curvature, least), np.maximum(v, least), np.where(v > least, (1 - 2 * p) * v * index.slopes, 0.0)
@@ -293,17 +293,5 @@ def _least(curvature: Array, weights: Array, columns: int) -> float:
     return high
 
 
-def evaluate_linear(design: Design, theta: Array) -> Evaluation:
-    """The linear functions z'theta at the rows of a design and at each reading, shape (F, n)."""
-    readings, n, functions = len(design.base.moment.points), len(design), theta.shape[1]
-    whole = Evaluation(np.empty((functions, n)), np.empty((functions, readings, n)), np.empty((functions, readings, n)))
-    for own, rows in design.blocks():
-        part = design.base.moment.linear(design.base.z[rows], rows, theta)
-        whole.observed[:, own] = part.observed
-        whole.values[..., own] = part.values
-        whole.slopes[..., own] = part.slopes
-    return whole
-
-
 def _index(design: Design, theta: Array) -> Array:
-    return np.concatenate([design.base.z[rows] @ theta for _, rows in design.blocks()])
+    return np.concatenate([block.z @ theta for _, block in design.blocks()])

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from riesz.arrays import Array, Rows
+from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
 from riesz.crossfit.threads import go_on
 from riesz.design.design import BLOCK, Design
@@ -31,7 +31,7 @@ from riesz.design.moment import Evaluation
 from riesz.learners.linear.standardise import Standard, directions, standardise
 
 Part = npt.NDArray[np.intp]
-Own = slice | Part
+Place = slice | Part
 
 _MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
 _MOST_CLUSTERS = 200  # the same for clusters, which cost more, ...
@@ -88,10 +88,11 @@ class Basis:
         return self.transform @ (direction * self.shrink(lam))
 
 
-def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Rows, Array, Array]]:
-    for own, rows in design.blocks():
-        z = design.base.z[rows]
-        yield own, rows, z, z @ transform
+def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Design, Array, Array]]:
+    """Positions, rows, columns z and q = T'z, a block at a time."""
+    for place, block in design.blocks():
+        z = block.z
+        yield place, block, z, z @ transform
 
 
 def _part(design: Design, basis: Basis) -> Part | None:
@@ -99,14 +100,13 @@ def _part(design: Design, basis: Basis) -> Part | None:
     return draw_part(len(design), _MOST_LEFT_OUT, basis.seed) if len(design) > _MOST_LEFT_OUT else None
 
 
-def _left_out(design: Design, basis: Basis, part: Part | None) -> Iterator[tuple[Own, Rows, Array, Array]]:
+def _left_out(design: Design, basis: Basis, part: Part | None) -> Iterator[tuple[Place, Design, Array, Array]]:
     """Blocks of the rows that are left out in turn."""
     if part is None:
         yield from _blocks(design, basis.transform)
         return
-    rows = part if isinstance(design.rows, slice) else design.rows[part]
-    for own, base, z, q in _blocks(design.take(rows), basis.transform):
-        yield part[own], base, z, q
+    for place, block, z, q in _blocks(design.take(part), basis.transform):
+        yield part[place], block, z, q
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,11 @@ def make_span(design: Design, weights: Array, targets: Array, tilt: Evaluation |
     inner, _ = directions(design, standard, shares)  # the basis in terms of standardised columns
     gram = np.zeros((inner.shape[1], inner.shape[1]))
     projected = np.zeros((inner.shape[1], len(targets)))
-    for own, rows in design.blocks():
-        q = standard.apply(design.base.z[rows]) @ inner
-        weighted = q * shares[own, None]
+    for place, block in design.blocks():
+        q = standard.apply(block.z) @ inner
+        weighted = q * shares[place, None]
         gram += weighted.T @ q
-        projected += weighted.T @ targets[:, own].T
+        projected += weighted.T @ targets[:, place].T
     values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
     turn = vectors / np.sqrt(values)
     return Span(standard, inner @ turn, shares, turn.T @ projected, tilt)
@@ -191,21 +191,21 @@ def make_basis(
     return make_span(design, weights, targets, tilt).basis(units, seed)
 
 
-def _moment_rows(design: Design, basis: Basis, own: Own, rows: Rows, z: Array, component: int) -> Array:
+def _moment_rows(basis: Basis, place: Place, block: Design, z: Array, component: int) -> Array:
     """m(v z) / v, row by row: with the shares of the basis, its mean is the Riesz loss's linear term."""
     if basis.tilt is None:
-        return design.base.moment.rows(z, rows, component)
-    part = basis.tilt.map(lambda values: values[..., own])
-    return design.base.moment.rows(z, rows, component, part) / part.observed[:, None]
+        return block.moment_rows(component, z)
+    tilt = basis.tilt.map(lambda values: values[..., place])
+    return block.moment_rows(component, z, tilt) / tilt.observed[:, None]
 
 
 def moments(design: Design, basis: Basis) -> Array:
     """h_n of every direction of the basis, shape (K, k)."""
-    total = np.zeros((design.components, design.base.z.shape[1]))
-    for own, rows in design.blocks():
-        z = design.base.z[rows]
+    total = np.zeros((design.components, len(design.names)))
+    for place, block in design.blocks():
+        z = block.z
         for c in range(design.components):
-            total[c] += basis.shares[own] @ _moment_rows(design, basis, own, rows, z, c)
+            total[c] += basis.shares[place] @ _moment_rows(basis, place, block, z, c)
     return total @ basis.transform
 
 
@@ -224,11 +224,11 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
     part = _part(design, basis)
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
-    for own, _, _, q in _left_out(design, basis, part):
-        share = basis.shares[own, None]
+    for place, _, _, q in _left_out(design, basis, part):
+        share = basis.shares[place, None]
         room = 1.0 - share * (q**2 @ shrink)
         alone = room < _ALONE  # a direction that this row alone shows: without it there is nothing to predict from
-        error = (response[own, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
+        error = (response[place, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
         loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
     return _smallest(grid, loss, basis, part)
 
@@ -247,9 +247,9 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
     shrink = basis.shrink(grid)
     rho = b[:, None] * shrink
     loss = np.zeros(len(grid))
-    for own, rows, z, q in _left_out(design, basis, part):
-        m = _moment_rows(design, basis, own, rows, z, component) @ basis.transform
-        share = basis.shares[own, None]
+    for place, block, z, q in _left_out(design, basis, part):
+        m = _moment_rows(basis, place, block, z, component) @ basis.transform
+        share = basis.shares[place, None]
         room = 1.0 - share * (q**2 @ shrink)
         cross = share * ((q * m) @ shrink)
         alone = room < _ALONE
@@ -281,15 +281,15 @@ def _choose_by_groups(
         most = max(BLOCK // (len(grid) * (size if small else basis.rank) * basis.rank), 1)
         for first in range(0, len(alike), most):
             go_on()
-            own = alike[first : first + most].ravel()
-            rows: npt.NDArray[np.intp] = own if isinstance(design.rows, slice) else design.rows[own]
-            z, share = design.base.z[rows], basis.shares[own]
+            place = alike[first : first + most].ravel()
+            block = design.take(place)
+            z, share = block.z, basis.shares[place]
             q = z @ basis.transform
             if component is None:
                 assert response is not None
-                y, m = response[own], q * response[own, None]
+                y, m = response[place], q * response[place, None]
             else:
-                y, m = None, _moment_rows(design, basis, own, rows, z, component) @ basis.transform
+                y, m = None, _moment_rows(basis, place, block, z, component) @ basis.transform
             loss += (_without_small if small else _without_large)(q, m, y, share, size, b, shrink)
     return _smallest(grid, loss, basis, np.concatenate(clusters) if some else None)
 

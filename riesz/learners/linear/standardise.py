@@ -69,14 +69,14 @@ class Standard:
 
 def standardise(design: Design, shares: Array) -> Standard:
     """Weighted means and standard deviations of the columns, and what products add to their parts."""
-    names, z = design.base.names, design.base.z
+    names = design.names
     intercept = names.index("Intercept") if "Intercept" in names else None
-    start = z[0]  # sums of squares around a row of the data lose nothing to large means
+    start = design.sample.take([0]).z[0]  # sums of squares around a row of the data lose nothing to large means
     first, second = np.zeros(len(names)), np.zeros(len(names))
-    for own, rows in design.blocks():
-        gap = z[rows] - start
-        first += shares[own] @ gap
-        second += shares[own] @ gap**2
+    for place, block in design.blocks():
+        gap = block.z - start
+        first += shares[place] @ gap
+        second += shares[place] @ gap**2
     mean = start + first
     variance = np.clip(second - first**2, 0.0, None)
     penalised = np.ones(len(names))
@@ -93,11 +93,10 @@ def standardise(design: Design, shares: Array) -> Standard:
 
 def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
     """For each product with a continuous treatment, and each power of it, the columns that are part of it."""
-    base = design.base
-    if base.strata is not None:
+    if design.strata is not None:
         return ()
-    covariates = set(base.covariates.tolist())
-    return tuple(() if place in covariates else own for place, own in enumerate(parts(base.names)))
+    covariates = set(design.covariates.tolist())
+    return tuple(() if place in covariates else inside for place, inside in enumerate(parts(design.names)))
 
 
 def _freed(standard: Standard, design: Design, shares: Array, inside: tuple[tuple[int, ...], ...]) -> Standard:
@@ -136,9 +135,9 @@ def _depth(inside: Sequence[Sequence[int]]) -> int:
 
 def _gram(design: Design, standard: Standard, shares: Array) -> Array:
     gram = np.zeros((len(standard.spread), len(standard.spread)))
-    for own, rows in design.blocks():
-        columns = standard.apply(design.base.z[rows])
-        gram += (columns * shares[own, None]).T @ columns
+    for place, block in design.blocks():
+        columns = standard.apply(block.z)
+        gram += (columns * shares[place, None]).T @ columns
     return gram
 
 
@@ -176,16 +175,16 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
 def _among_columns(design: Design, standard: Standard, shares: Array, at: Array) -> tuple[Array, Array]:
     """Mean squares of combinations of columns that are orthogonal on the rows, and the combinations, made from given ones."""
     gram = np.zeros((at.shape[1], at.shape[1]))
-    for own, rows in design.blocks():
-        q = standard.apply(design.base.z[rows]) @ at
-        gram += (q * shares[own, None]).T @ q
+    for place, block in design.blocks():
+        q = standard.apply(block.z) @ at
+        gram += (q * shares[place, None]).T @ q
     values, vectors = np.linalg.eigh(gram)
     return values, at @ vectors
 
 
 def _among_rows(design: Design, standard: Standard, shares: Array, which: Any) -> tuple[Array, Array]:
     """The same for some of the columns, those of mean square zero left out, from the products of rows."""
-    columns = np.sqrt(shares)[:, None] * standard.apply(design.base.z[design.rows])
+    columns = np.sqrt(shares)[:, None] * standard.apply(design.z)
     values, vectors = np.linalg.eigh(columns[:, which] @ columns[:, which].T)
     there = values > len(values) * np.finfo(float).eps * values[-1]
     found = np.zeros((columns.shape[1], int(there.sum())))
@@ -211,13 +210,13 @@ def unidentified(design: Design) -> tuple[int, list[str]] | None:
         return None
     for c in range(design.components):
         size, reading, typical = 0.0, np.zeros(len(standard.spread)), np.zeros(len(standard.spread))
-        for _, rows in design.blocks():
-            m = design.base.moment.rows(design.base.z[rows], rows, c) @ standard.matrix
+        for _, block in design.blocks():
+            m = block.moment_rows(c) @ standard.matrix
             size += float(np.abs(m @ null).sum()) / len(design)
             reading += m.sum(axis=0) / len(design)
             typical += np.abs(m).sum(axis=0) / len(design)
         if size > 1e-6 * typical.max():  # a derivative is large where the treatment's unit is
             weight = np.abs(null @ (null.T @ reading))
             order = np.argsort(-weight)
-            return c, [design.base.names[j] for j in order if weight[j] > 0.1 * weight.max()][:4]
+            return c, [design.names[j] for j in order if weight[j] > 0.1 * weight.max()][:4]
     return None

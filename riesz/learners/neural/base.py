@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.checks import check_settings
@@ -70,7 +70,7 @@ class TrainedDesign:
     seed : int
     ensemble : Ensemble
     held_out : list of ndarray of int
-        For each network the rows of the base that it kept for validation, in the last stage.
+        For each network the rows that it kept for validation, in the last stage, by their positions in the design.
     """
 
     design: Design
@@ -142,9 +142,9 @@ class NetworkLearner(Learner):
     def _check_own_settings(self) -> None:
         """Refuse settings of the subclass."""
 
-    def _seen(self, base: Base) -> tuple[Base, Expansions]:
-        """The base that networks are trained on, and how their inputs are made from it: treatment and covariates."""
-        return base, make_expansions(base, self.inputs == "splines")
+    def _seen(self, sample: Design) -> tuple[Design, Expansions]:
+        """The sample that networks are trained on, and how their inputs are made from it: treatment and covariates."""
+        return sample, make_expansions(sample, self.inputs == "splines")
 
     @abstractmethod
     def _outcome_layers(self) -> tuple[int, int]:
@@ -173,10 +173,10 @@ class NetworkLearner(Learner):
     def store(self, fit: Any) -> StoredNetworks:
         return store(fit)
 
-    def restore(self, content: Sequence[Any], base: Base) -> Sequence[Fit]:
+    def restore(self, content: Sequence[Any], sample: Design) -> Sequence[Fit]:
         for fit in content:
             self._check_sizes(fit)
-        return restore(content, base, self.objective(base.family))
+        return restore(content, sample, self.objective(sample.family))
 
     def _check_sizes(self, fit: StoredNetworks) -> None:
         """The networks of a file must have the sizes of the settings, which a refit would use: a file could state any size."""
@@ -191,18 +191,18 @@ class NetworkLearner(Learner):
 
     def _train(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> list[Fit]:
         """Train the networks of designs that can share a feed."""
-        bases = {id(design.base): design.base for design in designs}
-        seen = {key: self._seen(base) for key, base in bases.items()}
-        feed = Feed([base for base, _ in seen.values()], find_device(self.device), [how for _, how in seen.values()])
-        objective = self.objective(designs[0].base.family)
+        samples = {design.key: design.sample for design in designs}
+        seen = {key: self._seen(sample) for key, sample in samples.items()}
+        inputs = [expansions for _, expansions in seen.values()]
+        feed = Feed([sample for sample, _ in seen.values()], find_device(self.device), inputs)
+        objective = self.objective(designs[0].family)
         shape = self._shape(feed, designs[0].components, objective)
         members: list[Member] = []
         for design, seed in zip(designs, seeds, strict=True):
-            own = replace(design, base=seen[id(design.base)][0])
-            rows = np.arange(len(own.base.y))[own.rows]
-            scale = self._scale(own, feed.inputs_of(own.base, rows))
+            trained_on = seen[design.key][0].take(design.index)
+            scale = self._scale(trained_on, feed.inputs_of(trained_on))
             draws = len(self.stages) if self.redraw else 1
-            members += draw_members(own, seed, feed, scale, self.networks, self.validation, draws)
+            members += draw_members(trained_on, seed, feed, scale, self.networks, self.validation, draws)
         schedule = Schedule(
             self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
         )
@@ -217,7 +217,7 @@ class NetworkLearner(Learner):
         for number, (design, seed) in enumerate(zip(designs, seeds, strict=True)):
             part = slice(number * self.networks, (number + 1) * self.networks)
             solved = [replace(net, solved=objective.solve(net, design, seed)) for net in networks[part]]
-            offset = feed.offsets[id(seen[id(design.base)][0])]
-            held_out = [member.parts[-1][1] - offset for member in members[part]]
+            rows = feed.rows_of(seen[design.key][0].take(design.index))
+            held_out = [np.flatnonzero(np.isin(rows, member.parts[-1][1])) for member in members[part]]
             results.append(TrainedDesign(design, seed, Ensemble(tuple(solved), objective), held_out))
         return self._fits(results)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.checks import check_number, check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
@@ -99,13 +99,13 @@ class DragonNet(ArmByArm):
 
     def check(self, design: Design, rows: int) -> None:
         check_arms(design, rows, self.device, "DragonNet")
-        arms = design.base.treatment.shape[1] + 1
+        arms = design.treatment.shape[1] + 1
         if arms != 2:
             raise LearnerError(
                 f"DragonNet learns the propensity of one arm against another, but the treatment has {arms} arms. Use "
                 "learner='riesznet', learner='madnet' or learner='propensity'."
             )
-        arm_coefficients(design.base, "DragonNet")  # refuses what it cannot derive
+        arm_coefficients(design.sample, "DragonNet")  # refuses what it cannot derive
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         share = float(details["squeezed"].mean())
@@ -119,9 +119,9 @@ class DragonNet(ArmByArm):
     def describe(self, family: str) -> str:
         return f"DragonNet{' (SRR)' if self.srr else ''}"
 
-    def _given(self, base: Base) -> Array:
-        coefficients = arm_coefficients(base, "DragonNet")
-        asked = coefficients[:, :, arm_numbers(base.treatment), np.arange(len(base.y))]
+    def _given(self, sample: Design) -> Array:
+        coefficients = arm_coefficients(sample, "DragonNet")
+        asked = coefficients[:, :, arm_numbers(sample.treatment), sample.index]
         return np.concatenate([asked[:, 0], asked[:, 1]])
 
     def _outcome_layers(self) -> tuple[int, int]:

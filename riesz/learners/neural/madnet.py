@@ -191,7 +191,7 @@ class MADNet(NetworkLearner):
         return self.repeats or (3 if units <= _FEW else 1)
 
     def seconds(self, design: Design, rows: int) -> float:
-        inputs = len(design.base.covariates)
+        inputs = len(design.covariates)
         if inputs < MANY:
             return 0.0
         trained = self.networks * network_seconds(rows, inputs, self.width)
@@ -211,11 +211,11 @@ class MADNet(NetworkLearner):
     def _fits(self, trained: Sequence[TrainedDesign]) -> list[Fit]:
         if self.companion is None:
             return [one.ensemble for one in trained]
-        bases = {id(one.design.base): one.design.base for one in trained}
-        stations = {key: make_stations(base, make_expansions(base, expand=True)) for key, base in bases.items()}
+        samples = {one.design.key: one.design.sample for one in trained}
+        stations = {key: make_stations(one, make_expansions(one, expand=True)) for key, one in samples.items()}
         fits: list[Fit] = []
         for one in trained:
-            points = stations[id(one.design.base)]
+            points = stations[one.design.key]
             closed = make_closed_form(one.design, points, one.seed)
             fits.append(blend(one.ensemble, closed, points, one.design, one.held_out, one.seed))
         return fits

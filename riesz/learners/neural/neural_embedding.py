@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from riesz.arrays import Array
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.checks import check_number
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
@@ -62,7 +62,7 @@ class NeuralEmbedding(ArmByArm):
 
     def check(self, design: Design, rows: int) -> None:
         check_arms(design, rows, self.device, "NeuralEmbedding")
-        if design.base.family == "binomial":
+        if design.family == "binomial":
             raise LearnerError(
                 "NeuralEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' wants probabilities. "
                 "Leave family='gaussian': the effect on a 0/1 outcome means the same."
@@ -71,8 +71,8 @@ class NeuralEmbedding(ArmByArm):
     def describe(self, family: str) -> str:
         return "NeuralEmbedding"
 
-    def _given(self, base: Base) -> Array:
-        return np.ones((1, len(base.y)))
+    def _given(self, sample: Design) -> Array:
+        return np.ones((1, len(sample)))
 
     def _outcome_layers(self) -> tuple[int, int]:
         return 0, 0

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from riesz.arrays import Array
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.learners.checks import check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
@@ -78,8 +78,8 @@ class TARNet(ArmByArm):
     def describe(self, family: str) -> str:
         return "TARNet"
 
-    def _given(self, base: Base) -> Array:
-        return np.ones((1, len(base.y)))
+    def _given(self, sample: Design) -> Array:
+        return np.ones((1, len(sample)))
 
     def _outcome_layers(self) -> tuple[int, int]:
         return self.head_width, self.head_depth

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from riesz.arrays import Array, Rows
+from riesz.arrays import Array
 from riesz.crossfit.folds import draw_labels
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Points
 from riesz.learners.base import Fit
 from riesz.learners.propensity.representer import (
@@ -46,10 +45,10 @@ class ArmsFit(Fit):
     outcomes : tuple of Regression, one an arm
     propensity : object
         A fitted classifier of the arms 0, 1, ...
-    base : Base
-        That of the training rows,
-    coefficients : ndarray, shape (K, arms, arms, n of the base)
-        and what its moment asks of the arms.
+    sample : Design
+        The sample of the training rows,
+    coefficients : ndarray, shape (K, arms, arms, n of the sample)
+        and what its moment reads in the arms.
     clip : float
     clipped : float
         Share of clipped rows among those left out of the training set, if any.
@@ -57,19 +56,19 @@ class ArmsFit(Fit):
 
     outcomes: tuple[Regression, ...]
     propensity: Any
-    base: Base
+    sample: Design
     coefficients: Array
     clip: float
     clipped: float
 
     def predict(self, design: Design) -> Predictions:
-        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
-        x = _covariates(base, rows)
+        x = _covariates(design)
         p = probabilities(self.propensity, x, len(self.outcomes))
         mu = np.stack([outcome.at(x) for outcome in self.outcomes])
-        coefficients = self.coefficients if base is self.base else arm_coefficients(base)
-        rr = arm_representer(coefficients[..., rows], p, self.clip)
-        return Predictions(at_arms(mu, base, rows), at_arms(rr, base, rows), scale_free=False)
+        known = design.key == self.sample.key
+        coefficients = self.coefficients if known else arm_coefficients(design.sample)
+        rr = arm_representer(coefficients[..., design.index], p, self.clip)
+        return Predictions(at_arms(mu, design), at_arms(rr, design), scale_free=False)
 
     def details(self) -> Mapping[str, float]:
         return {"clipped": self.clipped}
@@ -80,18 +79,17 @@ class ArmsFit(Fit):
 
 def fit_arms(design: Design, seed: int, outcome: Any, propensity: Any, coefficients: Array, clip: float) -> ArmsFit:
     """One outcome model an arm, and a classifier of the arms."""
-    base, arms = design.base, coefficients.shape[1]
-    rows = np.arange(len(base.y))[design.rows]
-    codes, x, weights = arm_numbers(base.treatment[rows]), _covariates(base, rows), design.weights
-    own, *seeds = _seeds(seed, arms + 1)
-    classifier = fitted(propensity, own, x, codes, weights)
+    arms = coefficients.shape[1]
+    codes, x, weights = arm_numbers(design.treatment), _covariates(design), design.weights
+    first, *seeds = _seeds(seed, arms + 1)
+    classifier = fitted(propensity, first, x, codes, weights)
     outcomes = []
     for arm in range(arms):
         here = codes == arm
-        outcomes.append(regress(outcome, seeds[arm], x[here], design.y[here], weights[here], base.family))
-    p = probabilities(classifier, _covariates(base, _left_out(base, rows)), arms)
+        outcomes.append(regress(outcome, seeds[arm], x[here], design.y[here], weights[here], design.family))
+    p = probabilities(classifier, _covariates(_left_out(design)), arms)
     clipped = float(np.mean(((p < clip) | (p > 1.0 - clip)).any(axis=1)))
-    return ArmsFit(tuple(outcomes), classifier, base, coefficients, clip, clipped)
+    return ArmsFit(tuple(outcomes), classifier, design.sample, coefficients, clip, clipped)
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,8 @@ class DoseFit(Fit):
         Of the treatment around it; where the variance is modelled, what exp(scatter) is multiplied with.
     scatter : object or None
         A fitted regressor of the logarithm of its square, where the variance is modelled.
-    base : Base
-        That of the training rows,
+    sample : Design
+        The sample of the training rows,
     pieces : Pieces
         and how its moment moves the treatment.
     cap : float
@@ -123,40 +121,38 @@ class DoseFit(Fit):
     location: Any
     variance: float
     scatter: Any
-    base: Base
+    sample: Design
     pieces: Pieces
     cap: float
     step: float
     clipped: float
 
     def predict(self, design: Design) -> Predictions:
-        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
-        normal = _normal(self.location, self.variance, self.scatter, _covariates(base, rows), self.cap)
-        pieces = self.pieces if base is self.base else shift_pieces(base)
-        observed, _ = normal.representer(pieces, rows, base.treatment[rows, 0])
-        read = [normal.representer(pieces, rows, point.treatment[rows, 0]) for point in base.moment.points]
+        normal = _normal(self.location, self.variance, self.scatter, _covariates(design), self.cap)
+        pieces, rows = self.pieces if design.key == self.sample.key else shift_pieces(design.sample), design.index
+        observed, _ = normal.representer(pieces, rows, design.treatment[:, 0])
+        read = [normal.representer(pieces, rows, reading.treatment[:, 0]) for reading in design.readings()]
         values, slopes = (np.stack(part, axis=1) for part in zip(*read, strict=True))
-        slopes = np.where(base.moment.is_derivative[:, None], slopes, 0.0)
+        slopes = np.where(design.is_derivative[:, None], slopes, 0.0)
         return Predictions(self._mu(design), Evaluation(observed, values, slopes), scale_free=False)
 
     def _mu(self, design: Design) -> Evaluation:
-        points = design.base.moment.points
-        observed, values, slopes = np.empty(len(design)), *np.zeros((2, len(points), len(design)))
-        for own, rows in design.blocks():
-            z = design.base.z[rows]
-            observed[own] = self.outcome.at(z)
-            for k, point in enumerate(points):
+        observed, values, slopes = np.empty(len(design)), *np.zeros((2, len(design.is_derivative), len(design)))
+        for place, block in design.blocks():
+            z = block.z
+            observed[place] = self.outcome.at(z)
+            for k, reading in enumerate(block.readings()):
                 there = z.copy()
-                there[:, point.columns] = point.values[rows]
-                values[k, own] = self.outcome.at(there)
-                if point.tangents is not None:
-                    slopes[k, own] = self._slope(there, point, rows)
+                there[:, reading.columns] = reading.values
+                values[k, place] = self.outcome.at(there)
+                if reading.tangents is not None:
+                    slopes[k, place] = self._slope(there, reading)
         return Evaluation(observed, values, slopes)
 
-    def _slope(self, z: Array, point: Points, rows: Rows) -> Array:
-        assert point.tangents is not None
+    def _slope(self, z: Array, reading: Points) -> Array:
+        assert reading.tangents is not None
         move = np.zeros_like(z)
-        move[:, point.columns] = self.step * point.tangents[rows]
+        move[:, reading.columns] = self.step * reading.tangents
         return (self.outcome.at(z + move) - self.outcome.at(z - move)) / (2 * self.step)
 
     def details(self) -> Mapping[str, float]:
@@ -170,11 +166,10 @@ def fit_dose(
     design: Design, seed: int, outcome: Any, propensity: Any, pieces: Pieces, clip: float, modelled: bool
 ) -> DoseFit:
     """An outcome model on the formula's columns; mean and variance of the treatment given the covariates."""
-    base, n, weights = design.base, len(design), design.weights
-    rows = np.arange(len(base.y))[design.rows]
-    a, x = base.treatment[rows, 0], _covariates(base, rows)
+    n, weights = len(design), design.weights
+    a, x = design.treatment[:, 0], _covariates(design)
     seeds = _seeds(seed, 4)
-    regression = regress(outcome, seeds[0], base.z[rows], design.y, weights, base.family)
+    regression = regress(outcome, seeds[0], design.z, design.y, weights, design.family)
     location = fitted(propensity, seeds[1], x, a, weights)
     square = (a - _unseen(design, propensity, seeds[2], x, a)) ** 2
     variance = float(np.average(square, weights=weights))
@@ -185,11 +180,12 @@ def fit_dose(
         unseen = _unseen(design, propensity, seeds[3], x, softened)
         variance = float(np.average(square / np.exp(unseen), weights=weights))
     step = float(np.sqrt(np.cov(a, aweights=weights))) * n**_STEP
-    left = _left_out(base, rows)
-    normal = _normal(location, variance, scatter, _covariates(base, left), 1 / clip)
-    ratios = [normal.ratio(piece.delta[left], base.treatment[left, 0])[1] for one in pieces for piece in one]
+    left = _left_out(design)
+    normal = _normal(location, variance, scatter, _covariates(left), 1 / clip)
+    treatment = left.treatment[:, 0]
+    ratios = [normal.ratio(piece.delta[left.index], treatment)[1] for component in pieces for piece in component]
     clipped = float(np.mean(np.any(ratios, axis=0)))
-    return DoseFit(regression, location, variance, scatter, base, pieces, 1 / clip, step, clipped)
+    return DoseFit(regression, location, variance, scatter, design.sample, pieces, 1 / clip, step, clipped)
 
 
 def _normal(location: Any, variance: float, scatter: Any, x: Array, cap: float) -> Normal:
@@ -211,15 +207,16 @@ def _unseen(design: Design, model: Any, seed: int, x: Array, target: Array) -> A
     return predicted
 
 
-def _covariates(base: Base, rows: npt.NDArray[np.intp]) -> Array:
+def _covariates(design: Design) -> Array:
     """The columns that models of the treatment see; a constant when there are none."""
-    return base.z[np.ix_(rows, base.covariates)] if base.covariates.size else np.zeros((len(rows), 1))
+    return design.x if design.covariates.size else np.zeros((len(design), 1))
 
 
-def _left_out(base: Base, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """The rows that are not trained on, where predictions will be wanted; all rows when there are none."""
-    left = np.setdiff1d(np.arange(len(base.y)), rows)
-    return left if left.size else rows
+def _left_out(design: Design) -> Design:
+    """The rows of the sample that are not trained on, where predictions will be made; the training rows if it has no others."""
+    sample = design.sample
+    left = np.setdiff1d(sample.index, design.index)
+    return sample.take(left) if left.size else design
 
 
 def _seeds(seed: int, count: int) -> list[int]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.checks import check_number, check_settings
@@ -106,30 +106,29 @@ class Propensity(Learner):
 
     def check(self, design: Design, rows: int) -> None:
         need_scikit("riesz.Propensity")
-        base = design.base
-        arms = base.strata is not None
-        outcome, propensity = self._models(base)
-        _check_models(outcome, propensity, base)
-        need_covariates(base, "riesz.Propensity")
+        arms = design.strata is not None
+        outcome, propensity = self._models(design.sample)
+        _check_models(outcome, propensity, design)
+        need_covariates(design, "riesz.Propensity")
         if not arms and rows < 4 * INNER_FOLDS:
             raise LearnerError(
                 f"A training set has {rows} rows; riesz.Propensity wants at least {4 * INNER_FOLDS} to learn how a continuous "
                 "treatment scatters. Use fewer folds, or learner='linear'."
             )
         need_identification(design, rows)
-        _ = arm_coefficients(base) if arms else shift_pieces(base)  # refuses what it cannot derive
+        _ = arm_coefficients(design.sample) if arms else shift_pieces(design.sample)  # refuses what it cannot derive
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
-        what = "propensities" if design.base.strata is not None else "density ratios"
+        what = "propensities" if design.strata is not None else "density ratios"
         return clipping(float(details["clipped"].mean()), self.clip, what)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
-        bases = {id(design.base): design.base for design in designs}
-        arms = {key: arm_coefficients(base) for key, base in bases.items() if base.strata is not None}
-        moves = {key: shift_pieces(base) for key, base in bases.items() if base.strata is None}
+        samples = {design.key: design.sample for design in designs}
+        arms = {key: arm_coefficients(sample) for key, sample in samples.items() if sample.strata is not None}
+        moves = {key: shift_pieces(sample) for key, sample in samples.items() if sample.strata is None}
         fits: list[Fit] = []
         for design, seed in zip(designs, seeds, strict=True):
-            key, models = id(design.base), self._models(design.base)
+            key, models = design.key, self._models(design.sample)
             if key in arms:
                 fits.append(fit_arms(design, seed, *models, arms[key], self.clip))
             else:
@@ -141,28 +140,29 @@ class Propensity(Learner):
         names = ["boosted trees" if one is None else type(one).__name__ for one in (self.outcome, self.propensity)]
         return f"Propensity ({', '.join(names)})"
 
-    def _models(self, base: Base) -> tuple[Any, Any]:
-        """The models for mu and for the treatment, defaults filled in."""
+    def _models(self, sample: Design) -> tuple[Any, Any]:
+        """The models for mu and for the treatment, defaults filled in; the same for every fold of a sample."""
         outcome, propensity = self.outcome, self.propensity
         if outcome is None:
-            outcome = default_classifier() if base.family == "binomial" and _is_binary(base.y) else default_regressor()
+            binary = sample.family == "binomial" and _is_binary(sample.y)
+            outcome = default_classifier() if binary else default_regressor()
         if propensity is None:
-            propensity = default_regressor() if base.strata is None else default_classifier()
+            propensity = default_regressor() if sample.strata is None else default_classifier()
         return outcome, propensity
 
 
-def _check_models(outcome: Any, propensity: Any, base: Base) -> None:
+def _check_models(outcome: Any, propensity: Any, design: Design) -> None:
     name = type(outcome).__name__
-    if is_classifier(outcome) and base.family != "binomial":
+    if is_classifier(outcome) and design.family != "binomial":
         raise LearnerError(
             f"Propensity(outcome={name}()) is a classifier, but family='gaussian' wants a regressor. Use family='binomial' for a "
             f"0/1 outcome, or Propensity(propensity={name}()) if it is the treatment's model."
         )
-    if is_classifier(outcome) and not _is_binary(base.y):
+    if is_classifier(outcome) and not _is_binary(design.y):
         raise LearnerError(
             f"Propensity(outcome={name}()) is a classifier, but the outcome takes values between 0 and 1; wanted a regressor."
         )
-    name, arms = type(propensity).__name__, base.strata is not None
+    name, arms = type(propensity).__name__, design.strata is not None
     if arms and not (is_classifier(propensity) and hasattr(propensity, "predict_proba")):
         raise LearnerError(
             f"Propensity(propensity={name}()) gives no probabilities, but the treatment has arms; wanted a classifier with "
@@ -172,7 +172,7 @@ def _check_models(outcome: Any, propensity: Any, base: Base) -> None:
         raise LearnerError(
             f"Propensity(propensity={name}()) is a classifier, but the treatment is continuous; wanted a regressor for its mean."
         )
-    if np.ptp(base.weights) > 0:
+    if np.ptp(design.weights) > 0:
         for model in (outcome, propensity):
             if not takes_weights(model):
                 raise LearnerError(

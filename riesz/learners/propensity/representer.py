@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
-from riesz.design.design import Base
+from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Look
 from riesz.errors import LearnerError
 
@@ -35,15 +35,15 @@ def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
     return np.asarray(treatment @ np.arange(1, treatment.shape[1] + 1), dtype=np.intp)
 
 
-def arm_coefficients(base: Base, who: str = _WHO) -> Array:
+def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
     """What each component asks of arm j when a row comes from arm i, shape (K, arms i, arms j, n).
 
     A moment for which there are none is refused in the name of the learner ``who``.
     """
-    n, arms = len(base.y), base.treatment.shape[1] + 1
-    found = np.zeros((len(base.moment.weights), arms, arms, n))
+    n, arms = len(sample), sample.treatment.shape[1] + 1
+    found = np.zeros((sample.components, arms, arms, n))
     for source in range(arms):
-        for c, looks in enumerate(_looks(base, np.full(n, float(source)), who)):
+        for c, looks in enumerate(_looks(sample, np.full(n, float(source)), who)):
             for look in looks:
                 _need_treatment_only(look, who)
                 if look.along != "value":
@@ -52,16 +52,16 @@ def arm_coefficients(base: Base, who: str = _WHO) -> Array:
                         f"of mu. {_INSTEAD}"
                     )
                 found[c, source, arm_numbers(look.treatment), np.arange(n)] += look.weight
-    _need_row_by_row(base, found, who)
+    _need_row_by_row(sample, found, who)
     return found
 
 
-def _need_row_by_row(base: Base, coefficients: Array, who: str) -> None:
+def _need_row_by_row(sample: Design, coefficients: Array, who: str) -> None:
     """Refuse a moment that changes when others change arms: asked again, a row must want of its own arm what it wanted at first."""
-    own = coefficients[:, arm_numbers(base.treatment), :, np.arange(len(base.y))]  # (n, K, arms)
+    own = coefficients[:, arm_numbers(sample.treatment), :, sample.index]  # (n, K, arms)
     first = np.zeros_like(own)
-    for point, weights in zip(base.moment.points, base.moment.weights.transpose(1, 2, 0), strict=True):
-        first[np.arange(len(own)), :, arm_numbers(point.treatment)] += weights
+    for reading, weights in zip(sample.readings(), sample.reading_weights.transpose(1, 2, 0), strict=True):
+        first[sample.index, :, arm_numbers(reading.treatment)] += weights
     if not np.allclose(own, first, rtol=1e-6, atol=1e-9 * np.abs(first).max()):
         raise LearnerError(
             f"{who} asks the moment what it would want of each row in every arm, but here that depends on the arms of other rows "
@@ -95,11 +95,11 @@ def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
     return np.asarray(np.einsum("cjjn->cjn", coefficients) + rest * ((1.0 - held) / (p @ others * held)).T)
 
 
-def at_arms(values: Array, base: Base, rows: npt.NDArray[np.intp]) -> Evaluation:
-    """Functions known at every arm, shape (..., arms, n), where the rows are and where readings look."""
-    where = np.arange(len(rows))
-    read = [values[..., arm_numbers(point.treatment[rows]), where] for point in base.moment.points]
-    observed = values[..., arm_numbers(base.treatment[rows]), where]
+def at_arms(values: Array, design: Design) -> Evaluation:
+    """Functions known at every arm, shape (..., arms, n), at a design's rows and readings."""
+    rows = np.arange(len(design))
+    read = [values[..., arm_numbers(reading.treatment), rows] for reading in design.readings()]
+    observed = values[..., arm_numbers(design.treatment), rows]
     return Evaluation(observed, np.stack(read, axis=-2), np.zeros((*values.shape[:-2], len(read), len(rows))))
 
 
@@ -132,12 +132,12 @@ class Piece:
 Pieces = tuple[tuple[Piece, ...], ...]
 
 
-def shift_pieces(base: Base) -> Pieces:
+def shift_pieces(sample: Design) -> Pieces:
     """The readings of every component, refused unless weights and displacements depend on the covariates alone."""
-    a = base.treatment[:, 0]
-    made = [_pieces(component, a) for component in _looks(base, a, _WHO)]
+    a = sample.treatment[:, 0]
+    made = [_pieces(component, a) for component in _looks(sample, a, _WHO)]
     for other in (np.roll(a, 1), np.roll(a, len(a) // 2), a.min() + a.max() - a):
-        again = [_pieces(component, other) for component in _looks(base, other, _WHO)]
+        again = [_pieces(component, other) for component in _looks(sample, other, _WHO)]
         if not all(_alike(one, two, a) for one, two in zip(made, again, strict=True)):
             raise LearnerError(
                 f"{_WHO} derives the Riesz representer of a continuous treatment when it is moved by an amount, and rows "
@@ -164,13 +164,14 @@ def _alike(one: Sequence[Piece], two: Sequence[Piece], a: Array) -> bool:
     )
 
 
-def _looks(base: Base, treatment: Array, who: str) -> tuple[tuple[Look, ...], ...]:
-    if base.looks is None:
+def _looks(sample: Design, treatment: Array, who: str) -> tuple[tuple[Look, ...], ...]:
+    looks = sample.looks(treatment)
+    if looks is None:
         raise LearnerError(
             f"This fit was loaded from a file, which does not hold the moment's function that {who} asks where it looks. Use the "
             "fit that was saved, or fit again."
         )
-    return base.looks(treatment)
+    return looks
 
 
 def _need_treatment_only(look: Look, who: str) -> None:

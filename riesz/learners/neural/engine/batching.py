@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from riesz.arrays import Array
-from riesz.design.design import Base
+from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.neural.engine.features import Expansions
 from riesz.learners.neural.engine.points import Stations, make_stations
@@ -66,7 +66,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Units:
-    """The units in which a feed keeps one base: float32 wants numbers near one, so they are centred and scaled in float64 first.
+    """The units in which a feed keeps one sample: float32 wants numbers near one, so they are centred and scaled in float64 first.
 
     Attributes
     ----------
@@ -84,21 +84,17 @@ class Units:
     raw_spread: float
 
 
-def make_units(base: Base, stations: Stations) -> Units:
-    """Means and standard deviations of one base."""
-    x = stations.inputs(np.arange(len(base.y)))
+def make_units(sample: Design, stations: Stations) -> Units:
+    """Means and standard deviations of one sample."""
+    x, treatment, y = stations.inputs(sample.index), sample.treatment, sample.y
     spread = x.std(axis=0)
-    raw = (
-        (0.0, 1.0)
-        if base.treatment.shape[1] > 1
-        else (float(base.treatment.mean()), float(base.treatment.std()) or 1.0)
-    )
+    raw = (0.0, 1.0) if treatment.shape[1] > 1 else (float(treatment.mean()), float(treatment.std()) or 1.0)
     scale = np.where(spread > 0, spread, 1.0)
-    return Units(x.mean(axis=0), scale, float(base.y.mean()), float(base.y.std()) or 1.0, *raw)
+    return Units(x.mean(axis=0), scale, float(y.mean()), float(y.std()) or 1.0, *raw)
 
 
 class Scales:
-    """The scales of several members as tensors, from the units that the feed keeps their bases in."""
+    """The scales of several members as tensors, from the units that the feed keeps their samples in."""
 
     def __init__(self, members: Sequence[tuple[Scale, int]], feed: Feed) -> None:
         def tensor(make: Callable[[Scale, Units], Any], what: str = "the treatment") -> Tensor:
@@ -121,15 +117,15 @@ class Scales:
 
 
 class Feed:
-    """The arrays of one or several bases of equal shape as tensors, from which batches are gathered.
+    """The arrays of one or several samples of equal shape as tensors, from which batches are gathered.
 
     Attributes
     ----------
     offsets, origins : dict
-        Where the rows of each base start, and its place in ``units``, by its identity.
+        Where the rows of each sample start, and its place in ``units``, by the sample's ``key``.
     units : list of Units
     expansions : sequence of Expansions
-        How the inputs of each base are made.
+        How the inputs of each sample are made.
     inputs, heads : int
         d and H.
     dual : bool
@@ -138,27 +134,27 @@ class Feed:
         Which inputs have tangents.
     """
 
-    def __init__(self, bases: Sequence[Base], device: torch.device, expansions: Sequence[Expansions]) -> None:
-        stations = [make_stations(base, own) for base, own in zip(bases, expansions, strict=True)]
+    def __init__(self, samples: Sequence[Design], device: torch.device, expansions: Sequence[Expansions]) -> None:
+        stations = [make_stations(sample, how) for sample, how in zip(samples, expansions, strict=True)]
         first = stations[0]
         self.device, self.expansions = device, expansions
-        self._bases = tuple(bases)  # kept, so that no other base can come by their identities
-        self._stations = dict(zip(map(id, bases), stations, strict=True))
-        self.dual = bool(bases[0].moment.is_derivative.any())
+        self._samples = tuple(samples)  # kept, so that no other sample can get their keys
+        self._stations = {sample.key: one for sample, one in zip(samples, stations, strict=True)}
+        self.dual = bool(samples[0].is_derivative.any())
         self.stations, self.treatments = first.treatment.shape[1:]
         arms = first.raw.shape[2]
         self.heads = arms + 1 if arms > 1 else 2
         self.inputs = self.treatments + first.covariates.shape[1]
-        self.readings, self.components = len(first.of_reading), bases[0].moment.weights.shape[0]
+        self.readings, self.components = len(first.of_reading), samples[0].components
         self.of_reading = first.of_reading
         self.slope = torch.as_tensor(first.slope, dtype=torch.float32, device=device)
         self.offsets, start = {}, 0
-        for base in bases:
-            self.offsets[id(base)] = start
-            start += len(base.y)
-        self.origins = {id(base): place for place, base in enumerate(bases)}
-        self.units = [make_units(base, one) for base, one in zip(bases, stations, strict=True)]
-        t, each = self.treatments, list(zip(bases, stations, self.units, strict=True))
+        for sample in samples:
+            self.offsets[sample.key] = start
+            start += len(sample)
+        self.origins = {sample.key: place for place, sample in enumerate(samples)}
+        self.units = [make_units(sample, one) for sample, one in zip(samples, stations, strict=True)]
+        t, each = self.treatments, list(zip(samples, stations, self.units, strict=True))
         self._covariates = self._tensor(
             [(one.covariates - u.centre[t:]) / u.spread[t:] for _, one, u in each], "a covariate"
         )
@@ -171,15 +167,15 @@ class Feed:
             [one.observed[:, None, None] == np.arange(self.stations)[:, None] for one in stations]
         )
         self._observed_station = torch.as_tensor(np.concatenate([one.observed for one in stations]), device=device)
-        self._y = self._tensor([(base.y - u.y_centre) / u.y_spread for base, _, u in each], "the outcome")
-        self._weights = self._tensor([base.weights for base in bases], "a weight")
-        self._anchor = self._tensor([base.anchor.observed.T for base in bases])
-        bent = bases[0].moment.is_derivative
+        self._y = self._tensor([(sample.y - u.y_centre) / u.y_spread for sample, _, u in each], "the outcome")
+        self._weights = self._tensor([sample.weights for sample in samples], "a weight")
+        self._anchor = self._tensor([sample.anchor.observed.T for sample in samples])
+        bent = samples[0].is_derivative
         self._value_weights, self._slope_weights = (
             self._tensor(
                 [
-                    _at_stations(base.moment.weights[:, kind], one.of_reading[kind], self.stations)
-                    for base, one, _ in each
+                    _at_stations(sample.reading_weights[:, kind], one.of_reading[kind], self.stations)
+                    for sample, one, _ in each
                 ]
             )
             for kind in (~bent, bent)
@@ -201,17 +197,21 @@ class Feed:
     def _tensor(self, pieces: Sequence[Any], what: str = "the moment or its anchor") -> Tensor:
         return torch.as_tensor(_single(np.concatenate(pieces), what), device=self.device)
 
-    def like(self, base: Base, origin: int) -> Feed:
-        """A feed for another base, whose inputs are given as those of one in this feed."""
-        return Feed([base], self.device, [self.expansions[origin]])
+    def like(self, sample: Design, origin: int) -> Feed:
+        """A feed for another sample, whose inputs are made as those of one in this feed."""
+        return Feed([sample], self.device, [self.expansions[origin]])
 
-    def inputs_of(self, base: Base, rows: npt.NDArray[np.intp]) -> Array:
-        """The network's inputs at some observed rows of a base, in float64 and before any scaling, shape (b, d)."""
-        return self._stations[id(base)].inputs(rows)
+    def rows_of(self, design: Design) -> npt.NDArray[np.intp]:
+        """The row numbers of a design, counted over all samples of this feed."""
+        return design.index + self.offsets[design.key]
 
-    def observed_station(self, base: Base, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """The station of the observed row, for some rows of a base."""
-        return self._stations[id(base)].observed[rows]
+    def inputs_of(self, design: Design) -> Array:
+        """The network's inputs at a design's observed rows, in float64 and before any scaling, shape (n, d)."""
+        return self._stations[design.key].inputs(design.index)
+
+    def observed_station(self, design: Design) -> npt.NDArray[np.intp]:
+        """The station of each observed row of a design."""
+        return self._stations[design.key].observed[design.index]
 
     def mean_weights(self, rows: Sequence[npt.NDArray[np.intp]]) -> Tensor:
         """The mean weight of each of several sets of rows, shape (M, 1)."""
@@ -224,7 +224,7 @@ class Feed:
         Parameters
         ----------
         index : Tensor of int, shape (..., M, B)
-            Row numbers, counted over all bases; a further axis in front gathers several batches at once.
+            Row numbers, counted over all samples; a further axis in front gathers several batches at once.
         filled : Tensor, shape (..., M, B)
             1 for a row, 0 for one that fills the batch up.
         scales : Scales

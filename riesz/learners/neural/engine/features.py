@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from riesz.arrays import Array
-from riesz.design.design import Base
+from riesz.design.design import Design
 from riesz.storage.coding import stored
 
 _QUANTILES = (0.03, 0.22, 0.41, 0.59, 0.78, 0.97)
@@ -58,7 +58,7 @@ class Expansion:
 @stored
 @dataclass(frozen=True)
 class Expansions:
-    """How the inputs of a network are made from those of a design; fitted on one base, applied to any rows.
+    """How the inputs of a network are made from those of a design; fitted on one sample, applied to any rows.
 
     Attributes
     ----------
@@ -71,12 +71,12 @@ class Expansions:
     covariates: tuple[Expansion, ...]
 
 
-def make_expansions(base: Base, expand: bool) -> Expansions:
-    """Measure the inputs of a base; ``expand`` asks for smooth features of numeric ones."""
-    columns = base.z[:, base.covariates].T
-    number = base.strata is None and base.treatment.shape[1] == 1
+def make_expansions(sample: Design, expand: bool) -> Expansions:
+    """Measure the inputs of a sample; ``expand`` asks for smooth features of numeric ones."""
+    columns, treatment = sample.x.T, sample.treatment
+    number = sample.strata is None and treatment.shape[1] == 1
     return Expansions(
-        make_expansion(base.treatment[:, 0]) if expand and number else None,
+        make_expansion(treatment[:, 0]) if expand and number else None,
         tuple(make_expansion(column) if expand else plain() for column in columns),
     )
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from riesz.arrays import Array
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.learners.linear.learner import probability
 from riesz.learners.neural.engine.batching import Batch, Feed, Scales
@@ -77,7 +77,7 @@ class NetworkFit:
     scale : Scale
     feed : Feed
     origin : int
-        The place of its base in the feed.
+        The place of its sample in the feed.
     solved : ndarray or None
         Coefficients of a last layer that its objective solved in closed form after training.
     """
@@ -109,11 +109,10 @@ class NetworkFit:
         heads : Evaluation, shape (F, n)
             The linear heads, or the shared representation.
         """
-        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
-        feed = self.feed if id(base) in self.feed.offsets else self.feed.like(base, self.origin)
+        feed = self.feed if design.key in self.feed.offsets else self.feed.like(design.sample, self.origin)
         flat = self.trained.mu if weights == "mu" else self.trained.rr
-        stationed = self._at_stations(flat, rows, base, feed, representation)
-        readings = _Readings(feed, base, rows)
+        stationed = self._at_stations(flat, design, feed, representation)
+        readings = _Readings(feed, design)
         index = readings.evaluate(stationed.index[..., None], stationed.index_slopes[..., None])
         return index.map(lambda values: values[0]), readings.evaluate(stationed.heads, stationed.head_slopes)
 
@@ -141,14 +140,12 @@ class NetworkFit:
         """The course of training, one row per epoch."""
         return pd.DataFrame(self.trained.history, columns=list(self.trained.columns))
 
-    def _at_stations(
-        self, weights: Tensor, rows: npt.NDArray[np.intp], base: Base, feed: Feed, representation: bool
-    ) -> Stationed:
+    def _at_stations(self, weights: Tensor, design: Design, feed: Feed, representation: bool) -> Stationed:
         network = NetworkBatch(self.shape, weights[None])
-        scales = Scales([(self.scale, feed.origins[id(base)])], feed)
-        parts = []
+        scales = Scales([(self.scale, feed.origins[design.key])], feed)
+        rows, parts = feed.rows_of(design), []
         for start in range(0, len(rows), _ROWS):
-            index = torch.as_tensor(rows[None, start : start + _ROWS] + feed.offsets[id(base)], device=feed.device)
+            index = torch.as_tensor(rows[None, start : start + _ROWS], device=feed.device)
             batch = feed.batch(index, torch.ones(index.shape, dtype=torch.float32, device=feed.device), scales)
             with torch.no_grad():
                 compute = _representation if representation else _heads
@@ -183,10 +180,10 @@ def _array(tensor: Tensor) -> Array:
 class _Readings:
     """From stations to observed rows and readings."""
 
-    def __init__(self, feed: Feed, base: Base, rows: npt.NDArray[np.intp]) -> None:
+    def __init__(self, feed: Feed, design: Design) -> None:
         self.of_reading = feed.of_reading
-        self.observed = feed.observed_station(base, rows)
-        self.derivative = base.moment.is_derivative
+        self.observed = feed.observed_station(design)
+        self.derivative = design.is_derivative
 
     def evaluate(self, values: Array, slopes: Array) -> Evaluation:
         """Functions of shape (n, S, F) as an evaluation of shape (F, n)."""

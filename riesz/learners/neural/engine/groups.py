@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from riesz.crossfit.folds import Labels, draw_labels
-from riesz.design.design import Base, Design
+from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Watch, need_covariates
 from riesz.learners.linear.learner import need_identification
@@ -35,7 +35,7 @@ def fit_by_signature(
     """Fit designs, those together that can share a feed."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for number, design in enumerate(designs):
-        groups[_signature(design.base)].append(number)
+        groups[_signature(design)].append(number)
     fits: dict[int, Fit] = {}
     for numbers in groups.values():
         own = fit([designs[number] for number in numbers], [seeds[number] for number in numbers])
@@ -76,19 +76,16 @@ def draw_members(
 ) -> list[Member]:
     """Networks to train, each with rows to learn from and rows that decide when to stop, drawn once or for several stages."""
     state = [int(one) for one in np.random.SeedSequence(seed).generate_state(1 + 2 * networks)]
-    base = design.base
-    rows = np.arange(len(base.y))[design.rows]
-    strata = None if base.strata is None else base.strata[rows]
+    rows, strata = feed.rows_of(design), design.strata
     groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
     parts = min(max(2, round(1 / validation)), len(rows))
     rng = np.random.default_rng(state[0])
     drawn = [_draw_parts(len(rows), parts, strata, groups, rng) for _ in range(draws)]
-    rows = rows + feed.offsets[id(base)]
     return [
         Member(
             tuple((rows[labels != k % parts], rows[labels == k % parts]) for labels in drawn),
             scale,
-            feed.origins[id(base)],
+            feed.origins[design.key],
             (state[1 + 2 * k], state[2 + 2 * k]),
         )
         for k in range(networks)
@@ -137,7 +134,7 @@ def need_rows(rows: int) -> None:
 def check_design(design: Design, rows: int, device: str, who: str) -> None:
     """Refuse designs, training sets and devices that no network can do with."""
     need_rows(rows)
-    need_covariates(design.base, who)
+    need_covariates(design, who)
     need_identification(design, rows)
     find_device(device)
 
@@ -167,7 +164,7 @@ def _cached(shape: Shape, rows: int) -> int:
     return max(2, min(32, 1_200_000 // shape.size, 500_000 // (rows * shape.width)))
 
 
-def _signature(base: Base) -> tuple[Any, ...]:
-    """Bases of one signature can share a feed."""
-    moment = base.moment
-    return len(base.covariates), base.treatment.shape[1], *moment.weights.shape[:2], *moment.is_derivative, base.family
+def _signature(design: Design) -> tuple[Any, ...]:
+    """Designs of one signature can share a feed."""
+    moment = design.components, *design.is_derivative
+    return len(design.covariates), design.treatment.shape[1], moment, design.family

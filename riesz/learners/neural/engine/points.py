@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
-from riesz.design.design import Base
+from riesz.design.design import Design
 from riesz.design.moment import Points
 from riesz.learners.neural.engine.features import Expansion, Expansions
 
@@ -24,7 +24,7 @@ Changed = tuple[npt.NDArray[np.intp], Array, Array | None]
 
 @dataclass(frozen=True)
 class Stations:
-    """The points of every row of a base, as inputs of a network.
+    """The points of every row of a sample, as inputs of a network.
 
     Attributes
     ----------
@@ -63,14 +63,15 @@ class Stations:
         return np.hstack([self.treatment[rows, self.observed[rows]], self.covariates[rows]])
 
 
-def make_stations(base: Base, expansions: Expansions) -> Stations:
-    """Find the distinct points of a base."""
-    covariates = _Covariates(base, expansions.covariates)
+def make_stations(sample: Design, expansions: Expansions) -> Stations:
+    """Find the distinct points of a sample."""
+    covariates = _Covariates(sample, expansions.covariates)
+    observed_treatment = sample.treatment
     raws: list[Array] = []
     slopes: list[float] = []
     changed: dict[int, Changed] = {}
     of_reading = []
-    for point in base.moment.points:
+    for point in sample.readings():
         change = covariates.changed(point)
         index = None
         if change is None:
@@ -84,13 +85,13 @@ def make_stations(base: Base, expansions: Expansions) -> Stations:
                 changed[index] = change
         slopes[index] = max(slopes[index], point.treatment_slope)
         of_reading.append(index)
-    observed = np.full(len(base.y), -1, dtype=np.intp)
+    observed = np.full(len(sample), -1, dtype=np.intp)
     for s, one in enumerate(raws):
         if s not in changed:
-            observed[(observed < 0) & (one == base.treatment).all(axis=1)] = s
+            observed[(observed < 0) & (one == observed_treatment).all(axis=1)] = s
     if (observed < 0).any():
         observed[:] = len(raws)
-        raws.append(base.treatment)
+        raws.append(observed_treatment)
         slopes.append(0.0)
     raw, slope = np.stack(raws, axis=1), np.array(slopes)
     made = expansions.treatment
@@ -106,11 +107,11 @@ def make_stations(base: Base, expansions: Expansions) -> Stations:
 
 
 class _Covariates:
-    """The covariate block of a base, and how a reading changes it."""
+    """The covariates of a sample as inputs, and how a reading changes them."""
 
-    def __init__(self, base: Base, expansions: Sequence[Expansion]) -> None:
-        self._base = base
-        self._columns = base.z[:, base.covariates]
+    def __init__(self, sample: Design, expansions: Sequence[Expansion]) -> None:
+        self._sample = sample
+        self._columns = sample.x
         self._expansions = expansions
         ends = np.cumsum([one.size for one in self._expansions], dtype=np.intp)
         self._places = [np.arange(end - one.size, end) for end, one in zip(ends, self._expansions, strict=True)]
@@ -120,9 +121,9 @@ class _Covariates:
 
     def changed(self, point: Points) -> Changed | None:
         """Which columns of the block a reading changes, to what, and with which tangents; None when it changes none."""
-        place = {int(column): j for j, column in enumerate(self._base.covariates)}
+        place = {int(column): j for j, column in enumerate(self._sample.covariates)}
         own = [k for k, column in enumerate(point.columns) if int(column) in place]
-        before = self._base.z[:, point.columns[own]]
+        before = self._sample.z[:, point.columns[own]]
         bends = point.tangents is not None and bool(point.tangents[:, own].any())
         if not own or (np.array_equal(point.values[:, own], before) and not bends):
             return None

@@ -50,9 +50,8 @@ class Scale:
 
 def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
     """Measure a training set and its anchor; for the parameters see :func:`measure`."""
-    base, share = design.base, design.weights / design.weights.sum()
-    beta = base.anchor.map(lambda values: values[..., design.rows])
-    h = share @ base.moment.apply(beta, design.rows).T
+    share, beta = design.weights / design.weights.sum(), design.anchor
+    h = share @ design.apply(beta).T
     scale = measure(design, inputs, kind)
     size = np.full(len(h), scale.span) if kind == "paper" else np.sqrt(share @ (beta.observed**2).T)
     return replace(scale, anchor=size, constraint=size / h)
@@ -69,18 +68,17 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
     kind : {"standard", "splines", "paper"}
         ``"paper"``: the outcome is standardised, the treatment min-max scaled, and nothing else changed.
     """
-    base, weights = design.base, design.weights
-    share = weights / weights.sum()
-    treatment = base.treatment[design.rows]
+    share = design.weights / design.weights.sum()
+    treatment = design.treatment
     low, span = float(treatment.min()), float(np.ptp(treatment)) or 1.0
     y = design.y
     y_mean = float(share @ y)
     y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
-    if base.family == "binomial":
+    if design.family == "binomial":
         y_mean, y_spread = 0.0, 1.0
     one = np.ones(1)
     if kind == "paper":
-        rest = len(base.covariates)
+        rest = len(design.covariates)
         t = inputs.shape[1] - rest
         centre, spread = (
             np.concatenate([np.full(t, low), np.zeros(rest)]),

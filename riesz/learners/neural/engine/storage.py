@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from riesz.arrays import Array
-from riesz.design.design import Base
+from riesz.design.design import Design
 from riesz.learners.base import Fit
 from riesz.learners.companion.blending import Blend, Blended
 from riesz.learners.neural.engine.batching import Feed
@@ -95,9 +95,9 @@ def _store(fit: NetworkFit) -> StoredNetwork:
     )
 
 
-def restore(stored: Sequence[StoredNetworks], base: Base, objective: Objective) -> list[Fit]:
-    """Fits from their arrays, on the processor; all were fitted on one base for one objective."""
-    feed = Feed([base], torch.device("cpu"), [stored[0].networks[0].expansions])
+def restore(stored: Sequence[StoredNetworks], sample: Design, objective: Objective) -> list[Fit]:
+    """Fits from their arrays, on the processor; all were fitted on one sample for one objective."""
+    feed = Feed([sample], torch.device("cpu"), [stored[0].networks[0].expansions])
     fits: list[Fit] = []
     for parts in stored:
         ensemble = Ensemble(tuple(_restore(network, feed) for network in parts.networks), objective)

@@ -41,7 +41,7 @@ class Member:
         Row numbers in the feed to learn from and to decide when to stop: for each stage, or one pair for all.
     scale : Scale
     origin : int
-        Its base's place in the feed.
+        Its sample's place in the feed.
     seeds : (int, int)
         For the starting values and for the shuffles.
     """

@@ -21,12 +21,12 @@ import numpy as np
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
+from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.learners.companion.splines import MOST_ROWS
 from riesz.learners.linear.ridge import choose_outcome_penalty, make_basis
 from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.representation import as_columns
 from riesz.learners.neural.objectives.outcome import OutcomeLoss
 from riesz.learners.propensity.representer import arm_numbers
 from riesz.predictions import Predictions, no_representer
@@ -47,9 +47,8 @@ class Embedding(OutcomeLoss):
 
     def solve(self, network: NetworkFit, design: Design, seed: int) -> Array:
         """Theta: the intercept, then the product features, shape (1 + F,)."""
-        rows = np.arange(len(design.base.y))[design.rows]
-        rows = rows[draw_part(len(rows), MOST_ROWS, seed)]
-        columns = as_columns(design.base, rows, _features(network, design.take(rows)))
+        part = design.take(draw_part(len(design), MOST_ROWS, seed))
+        columns = with_columns(part, _features(network, part))
         basis = make_basis(columns, columns.weights, columns.y[None], seed=seed)
         b = basis.projections[:, 0]
         penalty = self.penalty
@@ -68,19 +67,18 @@ class Embedding(OutcomeLoss):
 
 def _features(network: NetworkFit, design: Design) -> Evaluation:
     """Indicators of the arms but the first, and the products of all indicators with psi, shape (F, n)."""
-    base, rows = design.base, np.arange(len(design.base.y))[design.rows]
     _, psi = network.functions(design, representation=True)
-    arms = base.treatment.shape[1] + 1
+    arms = design.treatment.shape[1] + 1
 
     def product(values: Array, treatment: Array, level: float) -> Array:
-        indicators = _indicators(treatment[rows], arms)
+        indicators = _indicators(treatment, arms)
         return np.concatenate([level * indicators[1:], *(indicator * values for indicator in indicators)])
 
-    readings = list(enumerate(base.moment.points))
+    readings = list(enumerate(design.readings()))
     return Evaluation(
-        product(psi.observed, base.treatment, 1.0),
-        np.stack([product(psi.values[:, k], point.treatment, 1.0) for k, point in readings], axis=1),
-        np.stack([product(psi.slopes[:, k], point.treatment, 0.0) for k, point in readings], axis=1),
+        product(psi.observed, design.treatment, 1.0),
+        np.stack([product(psi.values[:, k], reading.treatment, 1.0) for k, reading in readings], axis=1),
+        np.stack([product(psi.slopes[:, k], reading.treatment, 0.0) for k, reading in readings], axis=1),
     )
 
 

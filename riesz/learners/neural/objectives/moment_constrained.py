@@ -26,6 +26,7 @@ from torch import Tensor
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
+from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.learners.companion.splines import MOST_ROWS
@@ -33,7 +34,6 @@ from riesz.learners.linear.learner import riesz_coefficients
 from riesz.learners.linear.ridge import make_basis
 from riesz.learners.neural.engine.batching import Batch, Scales
 from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.representation import as_columns
 from riesz.learners.neural.objectives.base import Heads, Objective, Outputs, Terms
 from riesz.learners.neural.objectives.outcome import gaps, losses
 from riesz.predictions import Predictions
@@ -149,11 +149,10 @@ class MomentConstrained(Objective):
         """
         if not self.exact:
             return None
-        rows = np.arange(len(design.base.y))[design.rows]
-        rows = rows[draw_part(len(rows), MOST_ROWS, seed)]
-        _, phi = network.functions(design.take(rows), "rr", representation=True)
-        columns = as_columns(design.base, rows, phi)
-        targets = np.vstack([columns.y, columns.base.anchor.observed])
+        part = design.take(draw_part(len(design), MOST_ROWS, seed))
+        _, phi = network.functions(part, "rr", representation=True)
+        columns = with_columns(part, phi)
+        targets = np.vstack([columns.y, columns.anchor.observed])
         basis = make_basis(columns, columns.weights, targets, seed=seed)
         coefficients, _ = riesz_coefficients(columns, basis, "loo", constrained=True)
         return coefficients
@@ -161,7 +160,7 @@ class MomentConstrained(Objective):
     def readout(self, network: NetworkFit, design: Design) -> Predictions:
         """Mu from the outcome heads; r = beta - beta_perp in the anchor's units, from the heads or the solved layer."""
         index, heads = network.functions(design)
-        mu = network.mu(index, design.base.family)
+        mu = network.mu(index, design.family)
         if network.solved is not None:
             _, phi = network.functions(design, "rr", representation=True)
             level, slopes = network.solved[0], network.solved[1:].T
@@ -170,8 +169,7 @@ class MomentConstrained(Objective):
             return Predictions(mu, rr, scale_free=True)
         if network.trained.rr is not network.trained.mu:
             _, heads = network.functions(design, "rr")
-        rows, c = np.arange(len(design.base.y))[design.rows], network.scale.anchor
-        beta = design.base.anchor.map(lambda values: values[..., rows])
+        beta, c = design.anchor, network.scale.anchor
         rr = Evaluation(
             beta.observed - c[:, None] * heads.observed,
             beta.values - c[:, None, None] * heads.values,

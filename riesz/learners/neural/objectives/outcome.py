@@ -96,4 +96,4 @@ class Outcome(OutcomeLoss):
 
     def readout(self, network: NetworkFit, design: Design) -> Predictions:
         index, _ = network.functions(design)
-        return Predictions(network.mu(index, design.base.family), no_representer(design), scale_free=False)
+        return Predictions(network.mu(index, design.family), no_representer(design), scale_free=False)

@@ -120,14 +120,13 @@ class PropensityLoss(Objective):
 
     def readout(self, network: NetworkFit, design: Design) -> Predictions:
         """Mu from the outcome heads, corrected by epsilon times rr with ``srr``; rr from the squeezed propensity."""
-        base, rows = design.base, np.arange(len(design.base.y))[design.rows]
         index, heads = network.functions(design)
         p = squeezed(expit(heads.observed[0]), self.squeeze)
-        coefficients = arm_coefficients(base, "DragonNet")[..., rows]
-        rr = at_arms(arm_representer(coefficients, np.column_stack([1.0 - p, p])), base, rows)
+        coefficients = arm_coefficients(design.sample, "DragonNet")[..., design.index]
+        rr = at_arms(arm_representer(coefficients, np.column_stack([1.0 - p, p])), design)
         if self.srr:
             index = corrected(index, rr, network.extras)
-        return Predictions(network.mu(index, base.family), rr, scale_free=False)
+        return Predictions(network.mu(index, design.family), rr, scale_free=False)
 
 
 def squeezed(p: Numbers, s: float) -> Numbers:

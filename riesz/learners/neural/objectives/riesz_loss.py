@@ -94,7 +94,7 @@ class RieszLoss(Objective):
             index = corrected(index, heads, network.extras)
         unit = network.scale.constraint
         rr = heads.map(lambda values: values / unit.reshape(-1, *[1] * (values.ndim - 1)))
-        return Predictions(network.mu(index, design.base.family), rr, scale_free=False)
+        return Predictions(network.mu(index, design.family), rr, scale_free=False)
 
 
 def _targeted(outputs: Outputs) -> Tensor:

@@ -1,0 +1,158 @@
+"""Designs made from designs: with fewer columns, with other columns, with another moment, or with copies merged.
+
+In: a design. Out: a design with arrays of its own; the one it came from stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.arrays import Array
+from riesz.design.design import Base, Design
+from riesz.design.moment import Evaluation, Look, Moment, Points
+
+Labels = npt.NDArray[np.intp]
+
+
+def without(design: Design, variables: Set[str]) -> Design:
+    """The same rows and moment, without the columns of z that are made from some variables."""
+    base = design._base
+    kept = np.array([j for j, reads in enumerate(base.reads) if not reads & variables], dtype=np.intp)
+    place = np.full(len(base.reads), -1)
+    place[kept] = np.arange(len(kept))
+    points = []
+    for point in base.moment.points:
+        stays = place[point.columns] >= 0
+        points.append(
+            replace(
+                point,
+                columns=place[point.columns[stays]],
+                values=point.values[:, stays],
+                tangents=None if point.tangents is None else point.tangents[:, stays],
+            )
+        )
+    covariates = place[base.covariates]
+    covariates = covariates[covariates >= 0]
+    reads = tuple(base.reads[j] for j in kept)
+    shown = frozenset().union(*(reads[j] for j in covariates))
+    before = frozenset(base.hidden).union(*(base.reads[j] for j in base.covariates))
+    smaller = replace(
+        base,
+        z=np.ascontiguousarray(base.z[:, kept]),
+        names=tuple(base.names[j] for j in kept),
+        moment=replace(base.moment, points=tuple(points)),
+        covariates=covariates,
+        reads=reads,
+        hidden=tuple(sorted((before & frozenset().union(*reads)) - shown)),
+    )
+    return replace(design, _base=smaller)
+
+
+def with_columns(design: Design, phi: Evaluation) -> Design:
+    """The same rows and moment, with the intercept and given functions, shape (F, n), as columns of z.
+
+    Closed forms then work on functions that were learned or made.
+    """
+    width, n = phi.observed.shape
+    columns = np.arange(1, width + 1)
+    points = tuple(
+        Points(
+            columns,
+            phi.values[:, k].T,
+            phi.slopes[:, k].T if point.tangents is not None else None,
+            point.treatment,
+            point.treatment_slope,
+        )
+        for k, point in enumerate(design.readings())
+    )
+    groups = design.groups
+    base = replace(
+        _rows_of(design, np.column_stack([np.ones(n), phi.observed.T])),
+        names=("Intercept", *(f"phi{j}" for j in range(width))),
+        moment=Moment(points, design.reading_weights, design.normalizer),
+        covariates=columns,
+        groups=None if groups is None else np.unique(groups, return_inverse=True)[1],
+    )
+    return Design(base, slice(None))
+
+
+def observed_only(design: Design, given: Array) -> Design:
+    """The same rows with a moment that reads mu where it was observed, and given functions, shape (G, n), as anchors.
+
+    ``design`` must be a whole sample.
+    """
+    base, n = design._base, len(design)
+    point = Points(np.empty(0, dtype=np.intp), np.empty((n, 0)), None, base.treatment, 0.0)
+    moment = Moment((point,), np.ones((1, 1, n)), np.ones((1, n)))
+    anchor = Evaluation(given, given[:, None], np.zeros_like(given[:, None]))
+    return Design(replace(base, moment=moment, anchor=anchor), slice(None))
+
+
+def merged(design: Design, copies: Labels) -> Design:
+    """The distinct rows of a sample, each with the weights of its copies summed.
+
+    Parameters
+    ----------
+    design : Design
+        A whole sample.
+    copies : ndarray of int, shape (n,)
+        The number of each row's distinct row, in the order of first appearance.
+    """
+    _, rows = np.unique(copies, return_index=True)
+    groups = None if design.groups is None else design.groups[rows]
+    if groups is not None and len(np.unique(groups)) == len(groups):  # no cluster but of copies
+        groups = None
+    distinct = design.take(rows)
+    base = replace(
+        _rows_of(distinct, np.ascontiguousarray(distinct.z)),
+        weights=summed(design.weights, copies, len(rows)),
+        frequency=summed(design.frequency, copies, len(rows)),
+        groups=groups,
+        looks=None if design._base.looks is None else _looks_of(design._base.looks, copies, rows),
+    )
+    return Design(base, slice(None))
+
+
+def reweighted(design: Design, weights: Array) -> Design:
+    """The same rows of a whole sample with other weights, shape (n,)."""
+    return Design(replace(design._base, weights=weights), slice(None))
+
+
+def summed(weights: Array, copies: Labels, count: int) -> Array:
+    """The weights of each distinct row's copies, shape (count,)."""
+    return np.bincount(copies, weights, minlength=count).astype(np.float64)
+
+
+def _rows_of(design: Design, z: Array) -> Base:
+    """A base of a design's rows alone, with columns z; ``looks`` stays that of all rows."""
+    moment = Moment(design.readings(), design.reading_weights, design.normalizer)
+    return replace(
+        design._base,
+        y=design.y,
+        z=z,
+        moment=moment,
+        anchor=design.anchor,
+        treatment=design.treatment,
+        weights=design.weights,
+        frequency=design.frequency,
+        groups=design.groups,
+        strata=design.strata,
+    )
+
+
+def _looks_of(
+    whole: Callable[[Array], tuple[tuple[Look, ...], ...]], copies: Labels, rows: Labels
+) -> Callable[[Array], tuple[tuple[Look, ...], ...]]:
+    """What the moment would read at the distinct rows: asked for all rows, since it is a function of the sample."""
+
+    def looks(treatment: Array) -> tuple[tuple[Look, ...], ...]:
+        return tuple(
+            tuple(replace(look, weight=look.weight[rows], treatment=look.treatment[rows]) for look in component)
+            for component in whole(treatment[copies])
+        )
+
+    return looks

@@ -1,0 +1,17 @@
+"""A design as a file keeps it, and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from riesz.design.design import Base, Design
+
+
+def to_stored(design: Design) -> Base:
+    """The arrays of a design's sample, without the functions, which a file cannot hold."""
+    return replace(design._base, looks=None)
+
+
+def from_stored(base: Base) -> Design:
+    """The design of a sample that was read from a file."""
+    return Design(base, slice(None))
