@@ -15,11 +15,10 @@ Examples
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -32,21 +31,24 @@ import pandas as pd
 from scipy import stats
 
 from riesz.api.estimate import estimate
+from riesz.api.signature import takes_settings
 from riesz.crossfit.progress import progress_bar
 from riesz.datasets import Simulation, get
 from riesz.errors import DataError, FormulaError, listing, nearest
 from riesz.learners import Learner
-from riesz.settings import Options, chosen
+from riesz.settings import Options, Settings
+from riesz.settings import keywords as setting_keywords
 from riesz.storage.studies import COLUMNS, StudyFile, settings_of, words
-from riesz.syntax.calls import refuse_unknown
+from riesz.syntax.calls import checked
 from riesz.version import __version__
 
 _CHUNK = 25  # draws between two writes
 _MOST_ROWS = 10**9
 _MOST_PROCESSES = 61 if sys.platform == "win32" else 1024
-_WITHOUT_EFFECT = ("learner", "seed", "n_jobs", "progress")  # on the numbers, or told apart from the other options
+_NOT_IDENTIFYING = ("learner", "seed", "n_jobs", "progress")  # no effect on the numbers, or part of the identity anyway
 
 
+@takes_settings("riesz.montecarlo.study()")
 def study(
     simulation: str,
     n: int,
@@ -58,7 +60,10 @@ def study(
     processes: int = 1,
     **options: Unpack[Options],
 ) -> pd.DataFrame:
-    """Estimate the questions of a simulation on many draws.
+    """Estimate the estimands of a simulation on many draws.
+
+    The keywords of :func:`riesz.estimate` apply to every draw, except that ``seed`` is the seed of the draw by default and
+    ``progress`` shows one bar for the whole study.
 
     Parameters
     ----------
@@ -79,7 +84,6 @@ def study(
     processes : int
         How many processes to use; each keeps to one thread. They end with this one, also when it is killed.
     **options
-        For :func:`riesz.estimate`; ``progress`` shows one bar for the whole study.
 
     Returns
     -------
@@ -94,29 +98,27 @@ def study(
     >>> frame["parameter"].tolist()
     ['ATE', 'ATE', 'ATE', 'ATE']
     """
-    taken = ("formula", "verbs", "path", "processes", *Options.__annotations__)
-    refuse_unknown("riesz.montecarlo.study()", options, taken)
     questions, seeds = _questions(simulation, n, formula, verbs), _seeds(draws)
     _check_processes(processes)
-    progress = options.pop("progress", None)
-    # found here, since other processes do not know what riesz.defaults was set to in this one
-    learner = chosen(options.get("learner"))
-    settings = {**options, "learner": learner, "progress": False}
     source, rows = get(simulation), int(n)
+    given: dict[str, Any] = {**source.keywords, **options}
+    settings = Settings(**given)  # checks the options before the first draw
+    # other processes do not know the value of riesz.defaults in this one, so they get the learner itself
+    keywords = {**options, "learner": settings.learner, "progress": False}
     file = None
     pieces = []
     if path is not None:
         count = sum(len(source.truth(source.questions[verb])) for verb in questions)
-        identity = _identity(source, rows, formula, questions, learner, options)
+        identity = _identity(source, rows, formula, questions, settings.learner, given)
         file = StudyFile(_path(path), identity, count)
         pieces.append(file.open())
     known = set() if file is None else set(pieces[0]["draw"])
     todo = [seed for seed in seeds if seed not in known]
     jobs = [
-        (simulation, rows, todo[start : start + _CHUNK], formula, questions, settings)
+        (simulation, rows, todo[start : start + _CHUNK], formula, questions, keywords)
         for start in range(0, len(todo), _CHUNK)
     ]
-    hidden = None if progress is None else not progress
+    hidden = None if settings.progress is None else not settings.progress
     with progress_bar(total=len(todo), desc=f"{simulation}, n={n}", unit="draw", disable=hidden) as bar:
         for piece in _run(jobs, int(processes)):
             pieces.append(piece)
@@ -183,12 +185,14 @@ def _path(path: object) -> Path:
 
 
 def _identity(
-    simulation: Simulation, n: int, formula: str | None, verbs: Sequence[str], learner: Learner, options: Options
+    simulation: Simulation,
+    n: int,
+    formula: str | None,
+    verbs: Sequence[str],
+    learner: Learner,
+    given: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What tells this study from others: the same words, the same rows."""
-    usual = {name: one.default for name, one in inspect.signature(estimate).parameters.items()}
-    given = {**simulation.keywords, **options}
-    others = [name for name in Options.__annotations__ if name not in _WITHOUT_EFFECT]
+    """What distinguishes this study from others: studies with equal identities have equal rows."""
     return {
         "riesz": __version__,
         "simulation": simulation.name,
@@ -196,7 +200,11 @@ def _identity(
         "formula": formula or simulation.formula,
         "verbs": list(verbs),
         "seed": words(given.get("seed", "that of the draw")),
-        **{name: words(given.get(name, usual[name])) for name in others},
+        **{
+            name: words(given.get(name, field.default))
+            for name, (field, _) in setting_keywords().items()
+            if name not in _NOT_IDENTIFYING
+        },
         **settings_of("learner", learner),
     }
 
@@ -268,6 +276,7 @@ def _chunk(
     return pd.concat(rows, ignore_index=True)
 
 
+@checked("riesz.montecarlo.coverage()")
 def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.01) -> pd.DataFrame:
     """Sum a study (or several, concatenated) up, one row for each parameter.
 

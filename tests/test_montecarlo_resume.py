@@ -267,7 +267,7 @@ def test_a_bad_option_begins_no_draws(tmp_path: Path) -> None:
     path = tmp_path / "draws.csv"
     with pytest.raises(riesz.RieszError, match="folds=0"):
         run(path, folds=0)
-    assert pd.read_csv(path).empty
+    assert not path.exists()
 
 
 def test_numbers_of_numpy_and_one_verb_are_fine() -> None:

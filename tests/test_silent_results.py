@@ -198,7 +198,7 @@ def test_a_misspelt_keyword_is_refused_in_the_same_words_everywhere(binary_frame
     for who, call in calls.items():
         with pytest.raises(riesz.errors.ArgumentError) as caught:
             call()
-        assert str(caught.value).startswith(f"{who} has no keyword 'fold'. Did you mean `folds`? There are ")
+        assert str(caught.value).startswith(f"{who} has no keyword 'fold'. Did you mean `folds`? Its keywords are ")
         assert "freq_weights" in str(caught.value)
     with pytest.raises(riesz.errors.ArgumentError, match=r"riesz\.estimate_many\(\) .*Did you mean `seeds`"):
         riesz.estimate_many(formula, [binary_frame], riesz.ATE(), seedss=[1])
@@ -363,7 +363,7 @@ def test_names_of_covariances_get_advice_that_can_be_followed(one: riesz.Results
         one.with_cov(name)
     assert words in str(caught.value)
     with pytest.raises(
-        riesz.errors.ArgumentError, match=r"fit\.with_cov\(\) has no keyword 'cov_type'. There is cluster"
+        riesz.errors.ArgumentError, match=r"fit\.with_cov\(\) has no keyword 'cov_type'. Its keyword is cluster"
     ):
         one.with_cov(cov_type=name)
 

@@ -20,8 +20,10 @@ from riesz.results.file import (
 )
 from riesz.results.fit import Results
 from riesz.storage.archive import damaged
+from riesz.syntax.calls import checked
 
 
+@checked("riesz.load()")
 def load(path: str | os.PathLike[str], largest: float | None = None) -> Results:
     """Read a fit that ``fit.save()`` wrote.
 

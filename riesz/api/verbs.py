@@ -11,22 +11,13 @@ import re
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from riesz.api.estimate import estimate
+from riesz.api.signature import DATA, FORMULA, entry, keyword_entries, keyword_parameters
 from riesz.estimands import ESTIMANDS, Estimand
 from riesz.results.fit import Results
 from riesz.settings import Options
 from riesz.syntax.calls import check_call
 
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", flags=re.MULTILINE)
-
-_FORMULA = """formula : str
-    Outcome, treatment and covariates: ``"y ~ treat(a) * x"``; ``treat(arm, reference="placebo")`` sets the reference arm, by
-    default the smallest number or the first label in alphabetical order. See :func:`estimate`.
-data : DataFrame
-    pandas, polars or pyarrow."""
-
-_OPTIONS = """**options
-    ``learner, estimator, folds, repeats, family, bounds, target, weights, freq_weights, cluster, trim, na_action, seed,
-    n_jobs, progress, context``: see :func:`estimate`."""
 
 
 class Verb(Protocol):
@@ -68,18 +59,17 @@ def make_verb(estimand: type[Estimand]) -> Verb:
 
 
 def _signature(estimand: type[Estimand]) -> inspect.Signature:
-    """Formula and data, the settings of the estimand, and the keywords of ``estimate``."""
-    general = list(inspect.signature(estimate).parameters.values())
-    keywords = [one for one in general if one.kind is one.KEYWORD_ONLY]
-    settings = list(inspect.signature(estimand).parameters.values())
-    return inspect.Signature([*general[:2], *settings, *keywords], return_annotation="Results")
+    """Formula and data, the settings of the estimand, and the keywords of the verbs."""
+    formula, data, *_ = inspect.signature(estimate).parameters.values()
+    settings = inspect.signature(estimand, eval_str=True).parameters.values()
+    return inspect.Signature([formula, data, *settings, *keyword_parameters()], return_annotation=Results)
 
 
 def _document(estimand: type[Estimand]) -> str:
     """The docstring of the class, with the arguments of the verb."""
     head, *parts = _SECTION.split(inspect.getdoc(estimand) or "")
     sections = {name: text.strip("\n") for name, text in zip(parts[::2], parts[1::2], strict=True)}
-    parameters = [_FORMULA, sections.pop("Parameters", ""), _OPTIONS]
+    parameters = [entry(*FORMULA), entry(*DATA), sections.pop("Parameters", ""), keyword_entries()]
     sections = {"Parameters": "\n".join(filter(None, parameters)), "Returns": "Results", **sections}
     body = "\n\n".join(f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items())
     return f"{head.strip()}\n\n{body}\n"

@@ -24,6 +24,7 @@ from riesz.datasets.rand import load_rand
 from riesz.datasets.simulation import Draw, Simulation
 from riesz.datasets.worlds import World, random_world
 from riesz.errors import DataError, listing, nearest
+from riesz.syntax.calls import checked
 
 #: Name to simulation; recovery tests loop over it.
 SIMULATIONS: dict[str, Simulation] = {
@@ -32,6 +33,7 @@ SIMULATIONS: dict[str, Simulation] = {
 }
 
 
+@checked("riesz.datasets.get()")
 def get(name: str) -> Simulation:
     """The simulation of a name.
 

@@ -7,12 +7,14 @@ from importlib.resources import as_file, files
 import pandas as pd
 
 from riesz.errors import DataError
+from riesz.syntax.calls import checked
 
 _PACKAGE, _FILE = "statsmodels.treatment.tests.results", "cataneo2.csv"
 _CIGARETTES = ["0 daily", "1-5 daily", "6-10 daily", "11+ daily"]
 _NAMES = {"mbsmoke_": "mbsmoke", "mmarried_": "mmarried", "fbaby_": "fbaby", "prenatal1_": "prenatal1"}
 
 
+@checked("riesz.datasets.load_birthweight()")
 def load_birthweight() -> pd.DataFrame:
     """Smoking in pregnancy and birth weight: 4,642 singleton births in Pennsylvania, 1989 to 1991.
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from riesz.syntax.calls import checked
 
+
+@checked("riesz.datasets.load_rand()")
 def load_rand() -> pd.DataFrame:
     """Visits to a doctor and cost sharing in the RAND health insurance experiment, 1974 to 1982.
 

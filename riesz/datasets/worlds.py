@@ -33,6 +33,7 @@ from riesz.errors import DataError, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.arms import ATE
 from riesz.estimands.derivatives import ADE
+from riesz.syntax.calls import checked
 
 Kind = Literal["binary", "arms", "continuous"]
 KINDS: tuple[Kind, ...] = ("binary", "arms", "continuous")
@@ -250,6 +251,7 @@ class World:
         return np.asarray(mu + self.noise * noise)
 
 
+@checked("riesz.datasets.random_world()")
 def random_world(seed: int, kind: Kind = "binary") -> World:
     """A random data-generating process that carries its truth.
 

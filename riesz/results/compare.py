@@ -272,6 +272,7 @@ def _facts(fit: Any) -> dict[str, str]:
     }
 
 
+@checked("riesz.register_stargazer()")
 def register_stargazer() -> None:
     """Teach the stargazer package to read fits: ``Stargazer([fit, ols])`` works after this call.
 

@@ -20,11 +20,13 @@ from riesz.errors import RieszError, listing
 from riesz.inference import covariance, with_variances
 from riesz.results.effects import Effects, Words
 from riesz.results.parameters import Parameters
+from riesz.syntax.calls import checked
 from riesz.syntax.contrast_arithmetic import read_expression
 
 _STEP = float(np.finfo(float).eps ** (1 / 5))  # balances truncation and rounding of a five-point difference
 
 
+@checked("riesz.contrast()")
 def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
     """Differences, ratios and any smooth function of parameters, with standard errors by the delta method.
 

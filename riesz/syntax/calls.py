@@ -1,4 +1,4 @@
-"""Calls with wrong arguments: a misspelt keyword, a missing or a surplus argument, and what counts as a number."""
+"""Calls with wrong arguments: misspelt keywords, missing or surplus arguments, and what counts as a number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse keywords that there are not.
+    """Refuse keywords that a call does not have.
 
     Examples
     --------
@@ -25,37 +25,55 @@ def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None
     >>> refuse_unknown("riesz.ate()", {"fold": 2}, ["folds", "seed"])
     Traceback (most recent call last):
     ...
-    riesz.errors.ArgumentError: riesz.ate() has no keyword 'fold'. Did you mean `folds`? There are folds, seed.
+    riesz.errors.ArgumentError: riesz.ate() has no keyword 'fold'. Did you mean `folds`? Its keywords are folds, seed.
     """
-    there = list(known)
+    names = list(known)
     for name in given:
-        if name not in there:
-            others = f"There {'is' if len(there) == 1 else 'are'} {', '.join(there)}." if there else "It takes none."
-            raise ArgumentError(f"{who} has no keyword {name!r}.{nearest(name, there)} {others}")
+        if name not in names:
+            keywords = f"Its keyword{' is' if len(names) == 1 else 's are'} {', '.join(names)}."
+            raise ArgumentError(
+                f"{who} has no keyword {name!r}.{nearest(name, names)} {keywords if names else 'It has no keywords.'}"
+            )
 
 
 def check_call(who: str, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Refuse arguments that do not fit a function's signature, before it is called; ``who`` is the call, such as ``ate()``."""
+    """Refuse arguments that do not fit a function's signature, before it is called.
+
+    Parameters
+    ----------
+    who : str
+        The call as the message names it, such as ``riesz.ate()``.
+    function : callable
+        Its ``inspect.signature`` says which arguments it takes.
+    arguments, keywords
+        The arguments of the call.
+    """
     parameters = list(inspect.signature(function).parameters.values())
-    if parameters and parameters[0].name == "self":  # a method, which its users do not see
+    if parameters and parameters[0].name == "self":  # a method, whose users do not see self
         parameters, arguments = parameters[1:], arguments[1:]
-    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-        named = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-        refuse_unknown(who, keywords, named)
-    places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    if len(arguments) > len(places) and not any(one.kind is one.VAR_POSITIONAL for one in parameters):
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        refuse_unknown(who, keywords, [parameter.name for parameter in parameters if parameter.kind in kinds])
+    positional = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    unlimited = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+    if len(arguments) > len(positional) and not unlimited:
         got = f"{len(arguments)} argument{'s' if len(arguments) > 1 else ''}"
-        most = f"at most {len(places)}" if places else "none"
+        most = f"at most {len(positional)}" if positional else "none"
         raise ArgumentError(f"{who} got {got} without a keyword; it takes {most}.")
-    filled = [one.name for one in places[: len(arguments)]]
+    filled = [parameter.name for parameter in positional[: len(arguments)]]
     twice = [name for name in filled if name in keywords]
     if twice:
         raise ArgumentError(f"{who} got {listing(twice)} twice, with and without a keyword. Give it once.")
-    needed = [one.name for one in parameters if one.default is one.empty and one in places]
-    lost = [name for name in needed if name not in filled and name not in keywords]
-    if lost:
-        given = f"{who[:-1]}, " if not who.endswith("()") else who[:-1]
-        raise ArgumentError(f"{who} needs {listing(lost)}, as in {given}{', '.join(f'{name}=...' for name in lost)}).")
+    required = [parameter.name for parameter in positional if parameter.default is parameter.empty]
+    missing = [name for name in required if name not in filled and name not in keywords]
+    if missing:
+        call = f"{who[:-1]}, " if not who.endswith("()") else who[:-1]
+        example = ", ".join(f"{name}=..." for name in missing)
+        raise ArgumentError(f"{who} needs {listing(missing)}, as in {call}{example}).")
 
 
 def shown(value: object) -> str:
@@ -78,7 +96,7 @@ def is_number(value: object) -> bool:
         return False
     try:
         return bool(np.isfinite(float(value)))
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # a whole number that is too large for a float
         return False
 
 
@@ -88,7 +106,13 @@ def is_count(value: object, least: int, most: float = np.inf) -> bool:
 
 
 def checked(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: the function refuses wrong arguments in the words of :func:`check_call`, under this name."""
+    """A decorator: the function refuses wrong arguments with the messages of :func:`check_call`.
+
+    Parameters
+    ----------
+    who : str
+        The call as messages name it.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
