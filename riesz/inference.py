@@ -1,15 +1,18 @@
-r"""From scores to estimates, influence functions and covariance matrices.
+r"""From predictions to estimates and their covariance: the one road that every estimate takes, :func:`infer`.
+
+Predictions become scores s, one per row and parameter (:mod:`riesz.estimators`); the scores of each repeat become an estimate
+with its influence function; the repeats are then combined. With normalizer n and weights w,
 
 .. math::
 
     \hat\psi_c = \frac{\sum_i w_i s_{ci}}{\sum_i w_i n_{ci}}, \qquad
     \phi_{ci} = \frac{s_{ci} - \hat\psi_c\, n_{ci}}{\bar n_c}, \qquad
-    \hat V = \frac{G}{G-1} \sum_g \Big(\sum_{i \in g} \frac{w_i \phi_i}{\sum w}\Big)\Big(\cdot\Big)'
+    \hat V = \frac{G}{G-1} \sum_g \Big(\sum_{i \in g} \frac{w_i \phi_i}{\sum w}\Big)\Big(\cdot\Big)'.
 
-with scores s, normalizer n and weights w; G counts the clusters of the rows that an estimate is made from. Without clusters every
-row is a cluster of its own (a row with frequency weight f is f of them). Two-way clusters add the two and subtract the variance
-of their intersection (Cameron, Gelbach and Miller 2011); with few clusters that difference may not be positive, and then the
-larger of the two one-way variances is used instead.
+G is the number of clusters among the rows that an estimate uses. Without clusters every row is a cluster (a row with frequency
+weight f counts as f clusters). Two-way clustering adds the two variances and subtracts the variance of their intersection
+(Cameron, Gelbach and Miller 2011). With few clusters that difference may not be positive; then the larger of the two one-way
+variances is used.
 """
 
 from __future__ import annotations
@@ -22,14 +25,16 @@ import numpy.typing as npt
 from scipy import stats
 
 from riesz.arrays import Array
-from riesz.estimators import Scores
+from riesz.design.design import Design
+from riesz.estimators import Estimator, Scores
+from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
 Clusters = tuple[npt.NDArray[np.intp], ...]
 Used = npt.NDArray[np.bool_]
 
-_ROUNDING = 1e-12  # share of the largest eigenvalue; parameters that depend on one another have eigenvalues of zero
-_DRAWS = 40_000  # of the bootstrap: its critical value is then good to 0.02
+_ROUNDING = 1e-12  # share of the largest eigenvalue; linearly dependent parameters have eigenvalues of zero
+_DRAWS = 40_000  # of the bootstrap; its critical value then has an error of about 0.02
 
 
 @stored
@@ -55,8 +60,41 @@ class Weights:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How the rows were sampled, and what the estimates refer to.
+
+    Attributes
+    ----------
+    weights : Weights
+    clusters : tuple of ndarray of int, each of shape (n,)
+        Zero, one or two labellings of the rows, each coded 0, 1, ...
+    target : {"population", "sample"}
+    """
+
+    weights: Weights
+    clusters: Clusters
+    target: str
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Functions of the rows that effects are projected on.
+
+    Attributes
+    ----------
+    bases : sequence of ndarray, each of shape (n, q)
+        One per parameter: indicators of groups, or functions of covariates.
+    used : ndarray of bool, shape (n, P), or None
+        The rows that each of the P coefficients uses: its group. None if all use every row.
+    """
+
+    bases: Sequence[Array]
+    used: Used | None = None
+
+
+@dataclass(frozen=True)
 class Estimate:
-    """Estimates with their influence functions.
+    """The estimates of one repeat, with their influence functions.
 
     Attributes
     ----------
@@ -64,15 +102,117 @@ class Estimate:
     influence : ndarray, shape (n, K)
         Centred influence function of each row.
     variation : ndarray, shape (n, K)
-        What the variance is made of: the influence function, or its residual part when the sample is the target.
+        What the variance is computed from: the influence function, or its residual part if the sample is the target.
     used : ndarray of bool, shape (n, K), or None
-        The rows that an estimate is made from, which the small-sample factor counts; None when all are.
+        The rows that each estimate uses, which the small-sample factor counts; None if all use every row.
     """
 
     value: Array
     influence: Array
     variation: Array
     used: Used | None = None
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Estimates over all repeats, and how they came about.
+
+    Attributes
+    ----------
+    scores : tuple of Scores
+        One per repeat.
+    repeats : tuple of Estimate
+        One per repeat.
+    value : ndarray, shape (K,)
+        NaN if the estimator is not defined for these predictions.
+    covariance : ndarray, shape (K, K)
+        NaN if the estimator has no valid standard error.
+    replaced : ndarray of bool, shape (K,)
+        The parameters whose two-way clustered variance is not positive in some repeat, and was replaced.
+    indefinite : bool
+        Whether, in some repeat, some contrast of the parameters has a two-way clustered variance that is not positive.
+    """
+
+    scores: tuple[Scores, ...]
+    repeats: tuple[Estimate, ...]
+    value: Array
+    covariance: Array
+    replaced: npt.NDArray[np.bool_]
+    indefinite: bool
+
+    def errors(self) -> Array:
+        """Standard errors, shape (K,)."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    def averaged(self) -> Estimate:
+        """The estimate, with influence function and variation averaged over repeats."""
+        influence = np.mean([estimate.influence for estimate in self.repeats], axis=0)
+        variation = np.mean([estimate.variation for estimate in self.repeats], axis=0)
+        return Estimate(self.value, influence, variation, self.repeats[0].used)
+
+
+def infer(
+    predictions: Sequence[Predictions],
+    design: Design,
+    estimator: Estimator,
+    sampling: Sampling,
+    *,
+    scores: Sequence[Scores] | None = None,
+    projection: Projection | None = None,
+) -> Inference:
+    r"""Estimates and their covariance from predictions.
+
+    Over repeats, the estimate is the median, and its variance the median of :math:`V_r + (\hat\psi_r - \mathrm{median})^2`.
+    Correlations between parameters are those of the influence functions averaged over repeats.
+
+    Parameters
+    ----------
+    predictions : sequence of Predictions
+        One per repeat, on the full sample.
+    design : Design
+        The full sample.
+    estimator : Estimator
+    sampling : Sampling
+    scores : sequence of Scores, optional
+        What the estimator returned for these predictions before, so that it is not computed again.
+    projection : Projection, optional
+        Project the effects on functions of the rows instead of averaging them over all rows.
+
+    Returns
+    -------
+    Inference
+    """
+    if scores is None:
+        scores = [estimator(repeat, design) for repeat in predictions]
+    normalizer, weights = design.normalizer, sampling.weights
+    if projection is None:
+        repeats = [estimate(s, normalizer, weights, sampling.target) for s in scores]
+    else:
+        repeats = [project(s, normalizer, projection, weights, sampling.target) for s in scores]
+    spreads = [_spread(e.variation, weights, sampling.clusters, e.used) for e in repeats]
+    value, matrix = _median(repeats, spreads, weights, sampling.clusters)
+    replaced = np.any([spread.replaced for spread in spreads], axis=0)
+    indefinite = any(spread.indefinite for spread in spreads)
+    undefined = estimator.weighs and predictions[0].tilted  # weighting needs an rr for all functions, not only for v f
+    if undefined:
+        value = np.full_like(value, np.nan)
+    if undefined or not estimator.debiased:
+        matrix, replaced, indefinite = np.full_like(matrix, np.nan), np.zeros_like(replaced), False
+    return Inference(tuple(scores), tuple(repeats), value, matrix, replaced, indefinite)
+
+
+def _median(
+    estimates: Sequence[Estimate], spreads: Sequence[_Spread], weights: Weights, clusters: Clusters
+) -> tuple[Array, Array]:
+    """Combine repeats; shapes (K,) and (K, K)."""
+    if len(estimates) == 1:
+        return estimates[0].value, spreads[0].matrix
+    values = np.stack([e.value for e in estimates])
+    middle = np.median(values, axis=0)
+    matrices = np.stack([spread.matrix for spread in spreads])
+    variances = np.median(np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2, axis=0)
+    averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters, estimates[0].used)
+    return middle, with_variances(averaged, variances)
 
 
 def estimate(scores: Scores, normalizer: Array, weights: Weights, target: str) -> Estimate:
@@ -93,10 +233,8 @@ def estimate(scores: Scores, normalizer: Array, weights: Weights, target: str) -
     return Estimate(value, influence, variation)
 
 
-def project(
-    scores: Scores, normalizer: Array, bases: Sequence[Array], weights: Weights, target: str, used: Used | None = None
-) -> Estimate:
-    r"""Project each component on functions b of the rows: group effects when b are indicators of groups.
+def project(scores: Scores, normalizer: Array, projection: Projection, weights: Weights, target: str) -> Estimate:
+    r"""Project each component on functions b of the rows: group effects if b are indicators of groups.
 
     .. math:: E_w[b (s - n\, b'\theta)] = 0, \qquad A = E_w[n\, b b'], \qquad \phi_i = A^{-1} b_i (s_i - n_i b_i'\theta)
 
@@ -104,28 +242,26 @@ def project(
     ----------
     scores : Scores, shape (K, n)
     normalizer : ndarray, shape (K, n)
-    bases : sequence of ndarray, each of shape (n, q)
+    projection : Projection
         b for each component.
     weights : Weights
     target : {"population", "sample"}
-    used : ndarray of bool, shape (n, coefficients), optional
-        The rows that each coefficient is made from: its group. By default all.
 
     Returns
     -------
     Estimate
-        Of all components' coefficients, one component after the other.
+        The coefficients of all components, one component after the other.
     """
     share = weights.total / weights.total.sum()
     values, influences, variations = [], [], []
-    for s, residual, n, b in zip(scores.values, scores.residuals, normalizer, bases, strict=True):
+    for s, residual, n, b in zip(scores.values, scores.residuals, normalizer, projection.bases, strict=True):
         inverse = np.linalg.inv((b.T * (share * n)) @ b)
         theta = inverse @ (b.T @ (share * s))
         influence = (b * (s - n * (b @ theta))[:, None]) @ inverse
         values.append(theta)
         influences.append(influence)
         variations.append(influence if target == "population" else (b * residual[:, None]) @ inverse)
-    return Estimate(np.concatenate(values), np.hstack(influences), np.hstack(variations), used)
+    return Estimate(np.concatenate(values), np.hstack(influences), np.hstack(variations), projection.used)
 
 
 def covariance(variation: Array, weights: Weights, clusters: Clusters, used: Used | None = None) -> Array:
@@ -136,35 +272,25 @@ def covariance(variation: Array, weights: Weights, clusters: Clusters, used: Use
     variation : ndarray, shape (n, K)
     weights : Weights
     clusters : tuple of ndarray of int
-        None, one or two labellings of the rows, each coded 0, 1, ...
+        Zero, one or two labellings of the rows, each coded 0, 1, ...
     used : ndarray of bool, shape (n, K), optional
         See :class:`Estimate`.
     """
-    pulls = variation * (weights.sampling / weights.total.sum())[:, None]
-    if not clusters:
-        if used is not None:
-            pulls = pulls * _factor(weights.frequency @ used)
-            return np.asarray((pulls.T * weights.frequency) @ pulls)
-        count = float(weights.frequency.sum())
-        return np.asarray(count / (count - 1) * (pulls.T * weights.frequency) @ pulls)
-    pulls = pulls * weights.frequency[:, None]
-    if len(clusters) == 1:
-        return _clustered(pulls, clusters[0], used)
-    return _two_way(pulls, clusters, used).matrix
+    return _spread(variation, weights, clusters, used).matrix
 
 
 @dataclass(frozen=True)
-class TwoWay:
-    """A two-way clustered covariance, V1 + V2 - V12.
+class _Spread:
+    """A covariance matrix, and where a two-way clustered one had to be repaired.
 
     Attributes
     ----------
     matrix : ndarray, shape (K, K)
         Positive semi-definite.
     replaced : ndarray of bool, shape (K,)
-        The parameters for which V1 + V2 - V12 is not positive: their variance is the larger one-way one.
+        The parameters for which V1 + V2 - V12 is not positive: their variance is the larger one-way variance.
     indefinite : bool
-        Whether some contrast of parameters has no positive variance V1 + V2 - V12.
+        Whether V1 + V2 - V12 gives some contrast of the parameters a variance that is not positive.
     """
 
     matrix: Array
@@ -172,37 +298,45 @@ class TwoWay:
     indefinite: bool
 
 
-def two_way(estimates: Sequence[Estimate], weights: Weights, clusters: Clusters) -> list[TwoWay]:
-    """The two-way clustered covariance of every repeat; none when there are not two kinds of clusters."""
-    if len(clusters) < 2:
-        return []
-    share = (weights.sampling / weights.total.sum())[:, None]
-    return [_two_way(one.variation * share * weights.frequency[:, None], clusters, one.used) for one in estimates]
+def _spread(variation: Array, weights: Weights, clusters: Clusters, used: Used | None) -> _Spread:
+    pulls = variation * (weights.sampling / weights.total.sum())[:, None]
+    none = np.zeros(variation.shape[1], dtype=bool)
+    if not clusters:
+        if used is not None:
+            pulls = pulls * _factor(weights.frequency @ used)
+            return _Spread(np.asarray((pulls.T * weights.frequency) @ pulls), none, False)
+        count = float(weights.frequency.sum())
+        return _Spread(np.asarray(count / (count - 1) * (pulls.T * weights.frequency) @ pulls), none, False)
+    pulls = pulls * weights.frequency[:, None]
+    if len(clusters) == 1:
+        return _Spread(_clustered(pulls, clusters[0], used), none, False)
+    return _two_way(pulls, clusters, used)
 
 
-def _two_way(pulls: Array, clusters: Clusters, used: Used | None) -> TwoWay:
+def _two_way(pulls: Array, clusters: Clusters, used: Used | None) -> _Spread:
     """V1 + V2 - V12, repaired where it is not positive.
 
-    A parameter's variance is its two-way one where that is positive, whatever parameters stand beside it, and the larger one-way
-    one where it is not. In the same way every direction of the parameters' space that has no positive variance gets the larger
-    of its one-way variances, so that no contrast has a variance of zero; correlations are those of that matrix.
+    A parameter keeps its two-way variance if that is positive, whatever the other parameters are; otherwise it gets the larger
+    one-way variance. In the same way every direction of the parameter space without a positive variance gets the larger of its
+    one-way variances, so that no contrast has a variance of zero. Correlations are those of the repaired matrix.
     """
     first, second = clusters
     both = np.unique(first * (int(second.max()) + 1) + second, return_inverse=True)[1].ravel()
-    one, two = _clustered(pulls, first, used), _clustered(pulls, second, used)
-    matrix = one + two - _clustered(pulls, both, used)
-    larger = np.maximum(np.diag(one), np.diag(two))
+    v1, v2 = _clustered(pulls, first, used), _clustered(pulls, second, used)
+    matrix = v1 + v2 - _clustered(pulls, both, used)
+    larger = np.maximum(np.diag(v1), np.diag(v2))
     replaced = (np.diag(matrix) <= _ROUNDING * larger) & (larger > 0)
     scale = np.where(larger > 0, np.sqrt(larger), 1.0)  # so that nothing depends on units
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
     if not replaced.any() and values[0] >= 0:
-        return TwoWay(matrix, replaced, False)
+        return _Spread(matrix, replaced, False)
     inward, outward = vectors / scale[:, None], vectors * scale[:, None]
-    spread = np.maximum(*(((part @ inward) * inward).sum(axis=0) for part in (one, two)))
-    indefinite = bool(replaced.any() or values[0] < -_ROUNDING * values[-1])  # if not, rounding of dependent parameters
-    values = np.where(values > _ROUNDING * spread, values, np.maximum(spread, 0.0))
+    one_way = np.maximum(*(((v @ inward) * inward).sum(axis=0) for v in (v1, v2)))
+    # a smallest eigenvalue just below zero is rounding: the parameters are linearly dependent
+    indefinite = bool(replaced.any() or values[0] < -_ROUNDING * values[-1])
+    values = np.where(values > _ROUNDING * one_way, values, np.maximum(one_way, 0.0))
     variances = np.where(replaced, larger, np.diag(matrix))
-    return TwoWay(with_variances((outward * values) @ outward.T, variances), replaced, indefinite)
+    return _Spread(with_variances((outward * values) @ outward.T, variances), replaced, indefinite)
 
 
 def _clustered(pulls: Array, codes: npt.NDArray[np.intp], used: Used | None) -> Array:
@@ -215,29 +349,8 @@ def _clustered(pulls: Array, codes: npt.NDArray[np.intp], used: Used | None) -> 
 
 
 def _factor(count: Array) -> Array:
-    """The root of G / (G - 1), for every estimate."""
+    """The square root of G / (G - 1), one per estimate."""
     return np.asarray(np.sqrt(count / (count - 1)))
-
-
-def aggregate(estimates: Sequence[Estimate], weights: Weights, clusters: Clusters) -> tuple[Array, Array]:
-    r"""Median over repeats.
-
-    The estimate is the median; its variance the median of :math:`V_r + (\hat\psi_r - \mathrm{median})^2`. Correlations
-    between parameters are those of the influence functions averaged over the repeats.
-
-    Returns
-    -------
-    ndarray, shape (K,)
-    ndarray, shape (K, K)
-    """
-    matrices = np.stack([covariance(e.variation, weights, clusters, e.used) for e in estimates])
-    if len(estimates) == 1:
-        return estimates[0].value, matrices[0]
-    values = np.stack([e.value for e in estimates])
-    middle = np.median(values, axis=0)
-    variances = np.median(np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2, axis=0)
-    averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters, estimates[0].used)
-    return middle, with_variances(averaged, variances)
 
 
 def with_variances(matrix: Array, variances: Array) -> Array:
@@ -251,24 +364,24 @@ def with_variances(matrix: Array, variances: Array) -> Array:
 
 
 def joint_critical_value(matrix: Array, alpha: float) -> float:
-    r"""The c for which the intervals estimate +- c standard errors hold together with probability 1 - alpha.
+    r"""The c for which the intervals estimate +- c standard errors hold jointly with probability 1 - alpha.
 
     .. math:: c = \text{quantile}_{1-\alpha} \max_k |Z_k|, \qquad Z \sim N(0, \mathrm{corr}(\hat V))
 
-    which is the multiplier bootstrap with Gaussian multipliers, one a cluster: given the data, the bootstrapped t statistics
-    are normal with this very correlation (Chernozhukov, Chetverikov and Kato 2013). The seed is fixed.
+    This is the multiplier bootstrap with Gaussian multipliers, one per cluster: given the data, the bootstrapped t statistics
+    are normal with exactly this correlation (Chernozhukov, Chetverikov and Kato 2013). The seed is fixed.
     """
     spread = np.sqrt(np.diag(matrix))
     if np.isnan(spread).any():
         return float("nan")
     used = spread > 0
     values, vectors = np.linalg.eigh(matrix[np.ix_(used, used)] / np.outer(spread[used], spread[used]))
-    own = values > 1e-12 * values.max(initial=0.0)
-    if own.sum() <= 1:  # one parameter, or all of them the same
+    positive = values > 1e-12 * values.max(initial=0.0)
+    if positive.sum() <= 1:  # one parameter, or all of them equal
         return float(stats.norm.isf(alpha / 2))
-    root = vectors[:, own] * np.sqrt(values[own])
+    root = vectors[:, positive] * np.sqrt(values[positive])
     generator = np.random.default_rng(0)
     largest = [
-        np.abs(generator.standard_normal((_DRAWS // 10, int(own.sum()))) @ root.T).max(axis=1) for _ in range(10)
+        np.abs(generator.standard_normal((_DRAWS // 10, int(positive.sum()))) @ root.T).max(axis=1) for _ in range(10)
     ]
     return float(np.quantile(np.concatenate(largest), 1 - alpha))

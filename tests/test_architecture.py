@@ -72,8 +72,8 @@ def test_imports_point_left(path: Path) -> None:
         assert there == here or RANK[there] < RANK[here], f"{module} imports {name}, which stands to its right"
 
 
-def code_lines(text: str) -> int:
-    """The number of lines that hold code: blank lines, comments and docstrings do not count."""
+def code_lines(text: str) -> set[int]:
+    """Numbers of the lines that hold code: blank lines, comments and docstrings do not count."""
     layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -82,24 +82,31 @@ def code_lines(text: str) -> int:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    return len(lines)
+    return lines
 
 
 def test_code_is_counted_without_docstrings_and_comments() -> None:
-    assert (
-        code_lines(
-            '"""What it holds.\n\nMore.\n"""\n\nx = """a\nb"""  # three\n\n\n# a comment\ndef f():\n    """Doc."""\n'
-        )
-        == 3
-    )
+    text = '"""What it holds.\n\nMore.\n"""\n\nx = """a\nb"""  # three\n\n\n# a comment\ndef f():\n    """Doc."""\n'
+    assert code_lines(text) == {6, 7, 11}
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_modules_stay_small_and_say_what_they_hold(path: Path) -> None:
     text = path.read_text()
-    assert code_lines(text) <= 400
+    assert len(code_lines(text)) <= 400
     assert ast.get_docstring(ast.parse(text))
     assert not re.search(r"^\s*print\(", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_functions_stay_short(path: Path) -> None:
+    """At most 60 lines of code; their complexity is a rule of ruff."""
+    text = path.read_text()
+    lines = code_lines(text)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inside = lines & set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            assert len(inside) <= 60, f"{node.name} has {len(inside)} lines of code"
 
 
 def test_import_is_fast_and_quiet() -> None:

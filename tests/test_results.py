@@ -82,7 +82,7 @@ def test_with_cov(single: riesz.Results, binary_frame: pd.DataFrame) -> None:
     again = robust.with_cov(cluster="village")
     np.testing.assert_array_equal(again.bse, single.bse)
     np.testing.assert_allclose(robust.with_cov(cluster=np.arange(400)).bse, robust.bse, rtol=1e-12)
-    with pytest.raises(riesz.RieszError, match="robust by default"):
+    with pytest.raises(riesz.RieszError, match="robust to heteroskedasticity by default"):
         single.with_cov("HC1")
     array = robust.with_cov(cluster=binary_frame["village"].to_numpy())
     np.testing.assert_array_equal(array.bse, single.bse)

@@ -225,9 +225,9 @@ def test_benchmarks_check_all_arguments_before_the_first_refit(binary_frame: pd.
     Counting.calls.clear()
     wrong = [
         (lambda: fit.sensitivity_benchmark("x1", "x9"), "not a covariate of the formula"),
-        (lambda: fit.sensitivity_benchmark("x1", ["x2", 3]), "expected a covariate's name"),
-        (lambda: fit.sensitivity_benchmark("x1", []), "expected a covariate's name"),
-        (lambda: fit.sensitivity_benchmark("x1", None), "expected a covariate's name"),
+        (lambda: fit.sensitivity_benchmark("x1", ["x2", 3]), "expected the name of a covariate"),
+        (lambda: fit.sensitivity_benchmark("x1", []), "expected the name of a covariate"),
+        (lambda: fit.sensitivity_benchmark("x1", None), "expected the name of a covariate"),
         (lambda: fit.sensitivity_benchmark("x1", n_jobs=0), "n_jobs=0: expected a whole number"),
         (lambda: fit.sensitivity_benchmark("x1", n_jobs="2"), "n_jobs='2': expected a whole number"),
         (lambda: direct.sensitivity_benchmark("x1"), "debiased estimate"),
@@ -348,13 +348,13 @@ def test_one_benchmark_may_be_a_name(one: riesz.Results) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("robust", "with_cov() without an argument gives them back"),
-        ("HC1", "with_cov() without an argument gives them back"),
-        ("hc3", "with_cov() without an argument gives them back"),
-        ("nonrobust", "robust and clustered standard errors, and no others"),
+        ("robust", "with_cov() without an argument gives them"),
+        ("HC1", "with_cov() without an argument gives them"),
+        ("hc3", "with_cov() without an argument gives them"),
+        ("nonrobust", "only robust and clustered standard errors are available"),
         ("cluster", "name the column that holds the clusters, as in with_cov(cluster='school')"),
         ("CLUSTERED", "name the column that holds the clusters"),
-        ("HAC", "correlated over time"),
+        ("HAC", "serial correlation are not available"),
         ("vilage", "is not a column of the data"),
     ],
 )
@@ -410,12 +410,14 @@ def test_a_wrong_representer_is_told_by_its_standard_error() -> None:
         np.testing.assert_allclose(health["anchor_std_error"], error, rtol=1e-10)
         line = f"E_n[rr * anchor] = {health['rr_anchor']:.4g} (std err {error:.2g}), known value 1"
         assert line in " ".join(str(fit).split())
-    assert any("misses a value it should have by 1" in text for text in clear.warnings())
-    assert not any("misses a value" in text for text in unclear.warnings())
+    assert any("misses a known value by 1" in text for text in clear.warnings())
+    assert not any("misses a known value" in text for text in unclear.warnings())
 
 
 def test_a_true_representer_is_hardly_ever_told_to_be_wrong() -> None:
-    told = [seed for seed in range(100) if any("misses a value" in text for text in known(400, seed, 1.0).warnings())]
+    told = [
+        seed for seed in range(100) if any("misses a known value" in text for text in known(400, seed, 1.0).warnings())
+    ]
     assert len(told) <= 2
 
 

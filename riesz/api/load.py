@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from riesz.results.effects import Effects, Words
+from riesz.results.effects import Effects, EffectsParts, Words
 from riesz.results.file import (
     NONSENSE,
     Contents,
@@ -81,10 +81,11 @@ def _unpickled(content: bytes) -> Results:
 
 
 def _pickled_effects(effects: Effects) -> tuple[Callable[[bytes], Effects], tuple[bytes]]:
-    """The same for what was derived from a fit."""
-    words = effects._words
+    """The same for parameters derived from a fit."""
+    parts = effects.parts
+    words = parts.words
     rest = {
-        "estimated": (effects._value, effects._covariance, effects.variation()),
+        "estimated": (parts.value, parts.covariance, parts.variation),
         "words": [
             words.title,
             words.subtitle,
@@ -92,20 +93,32 @@ def _pickled_effects(effects: Effects) -> tuple[Callable[[bytes], Effects], tupl
             list(words.notes),
             words.hypothesis,
         ],
-        "restrictions": dict(effects._hypotheses),
-        "nobs": effects.nobs,
-        "covariance_notes": effects._covariance_notes,
+        "restrictions": dict(parts.hypotheses),
+        "nobs": parts.nobs,
+        "covariance_notes": list(parts.covariance_notes),
     }
-    return _unpickled_effects, (derived_to_bytes(effects.model, effects.clusters, effects._labels, rest),)
+    return _unpickled_effects, (derived_to_bytes(parts.model, parts.clusters, parts.labels, rest),)
 
 
 def _unpickled_effects(content: bytes) -> Effects:
     model, clusters, labels, rest = derived_from_bytes(content)
     title, subtitle, facts, notes, hypothesis = rest["words"]
     words = Words(title, subtitle, [(name, value) for name, value in facts], notes, hypothesis)
-    made = Effects(model, clusters, labels, rest["estimated"], words, rest["restrictions"], rest["nobs"])
-    made._covariance_notes = rest["covariance_notes"]
-    return made
+    value, covariance, variation = rest["estimated"]
+    return Effects(
+        EffectsParts(
+            model=model,
+            clusters=clusters,
+            labels=labels,
+            value=value,
+            covariance=covariance,
+            variation=variation,
+            words=words,
+            hypotheses=rest["restrictions"],
+            nobs=rest["nobs"],
+            covariance_notes=rest["covariance_notes"],
+        )
+    )
 
 
 copyreg.pickle(Results, _pickled)

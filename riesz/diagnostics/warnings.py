@@ -1,16 +1,18 @@
 """What a careful reader would worry about, in plain words.
 
-Each rule looks at one table and says nothing when all is well. The thresholds stand here with their reasons. They come from
-three places: what is known or usual elsewhere (a tail index of 2 is where a variance ends; 0.25 is Rubin's limit of imbalance);
-what a clean case shows (normal weights, a well-specified linear rr), from which a threshold keeps its distance; and tests, for
-what sampling noise could pass, at levels so small that a clean design is rarely flagged. The rest, such as half a standard
-error, are judgements of what would change a reader's mind. None is a law, and a number just below one is no proof.
+Each rule is a function of the :class:`Evidence` that returns texts, none if all is well; :data:`RULES` lists them in the order in
+which they are reported. The thresholds stand here with their reasons. They have three sources: what is known or usual elsewhere
+(below a tail index of 2 the variance is infinite; 0.25 is Rubin's limit of imbalance); what a clean case shows (normal weights,
+a well-specified linear rr), from which a threshold keeps its distance; and tests, where sampling noise could be the cause, at
+levels so small that a clean design is rarely flagged. The others, such as half a standard error, are judgements of what would
+change a reader's conclusion. A number just below a threshold proves nothing.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import permutations
 
@@ -18,44 +20,49 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
+from riesz.design.design import Design
 from riesz.diagnostics.influence import Codes, heterogeneity, variance_parts
+from riesz.diagnostics.overlap import share_outside
 from riesz.diagnostics.weights import MUCH, concentration
 from riesz.errors import listing
-from riesz.inference import Weights
+from riesz.inference import Clusters, Weights
+from riesz.predictions import Predictions
 
-# E_n[rr beta] misses h_n(beta), which is known, by more than this share and by more than so many of its standard errors. Chosen on
-# the simulations `binary` and `continuous` at even seeds (0 of 3,000 parameters flagged with `linear`, 0 of 320 with the default)
-# and tried on even seeds from 200 on: 0 of 2,000 with `linear` (300 and 1,000 rows), 0 of 120 with the default (500 and 1,000).
-# A share of 5% flags 3 of 90 ATTs of the default, whose standard error here is tiny. A true rr, which is not fitted to the rows,
-# is beyond three standard errors with probability 0.3%. Not counted is `linear` for the IPE, whose rr it cannot represent: it
-# misses by 15%, and is flagged in 0%, 3% and 100% of the samples of 300, 1,000 and 4,000 rows.
+# E_n[rr beta] differs from h_n(beta), which is known, by more than this share and by more than this many standard errors. Chosen
+# on the simulations `binary` and `continuous` at even seeds (0 of 3,000 parameters flagged with `linear`, 0 of 320 with the
+# default) and tried on even seeds from 200 on: 0 of 2,000 with `linear` (300 and 1,000 rows), 0 of 120 with the default (500 and
+# 1,000). A share of 5% flags 3 of 90 ATTs of the default, whose standard error here is tiny. A true rr, which is not fitted to the
+# rows, is beyond three standard errors with probability 0.3%. Not counted is `linear` for the IPE, whose rr it cannot represent:
+# it misses by 15%, and is flagged in 0%, 3% and 100% of the samples of 300, 1,000 and 4,000 rows.
 ANCHOR_GAP = 0.1
 ANCHOR_Z = 3.0
 EFFECTIVE_ROWS = 30  # fewer effective rows are too few for a normal approximation
-TAIL_INDEX = 2.0  # below it the variance of rr is infinite; told when Hill's index is clearly (one-sided 5%) below
-VARIANCE_SHARE = 0.5  # of the variance, on a few rows; when rr and residuals are normal 2% of the rows carry a third
-OUTSIDE = 0.25  # share of rows whose implied propensity is no probability; a linear rr strays on 10% at its best
+TAIL_INDEX = 2.0  # below it the variance of rr is infinite; reported if Hill's index is clearly (one-sided 5%) below
+VARIANCE_SHARE = 0.5  # of the variance, on a few rows; if rr and residuals are normal, 2% of the rows carry a third
+OUTSIDE = 0.25  # share of rows whose implied propensity is outside [0, 1]; for a linear rr, 10% at its best
 IMBALANCE = 0.25  # standardized: the usual limit for covariates (Rubin 2001),
-IMBALANCE_Z = 5.0  # where sampling noise, over many functions, cannot explain it
+IMBALANCE_Z = 5.0  # if sampling noise, over many functions, cannot explain it
 IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by
-FOLDS_P = 1e-3  # p-value of the same estimate in all folds
+FOLDS_P = 1e-3  # p-value of the hypothesis that all folds have the same estimate
 REPEATS_SPREAD = 0.5  # standard deviation over repeats, in standard errors
-PERFECT = 1e-3  # share of the outcome's variance that mu leaves; less is rarely honest
-ARM_ROWS = 10  # two arms of fewer rows may lie apart by chance; of so many, once in 1e5 covariates
+PERFECT = 1e-3  # share of the outcome's variance that mu leaves unexplained; less is rarely plausible
+ARM_ROWS = 10  # two smaller arms may be separated by chance; two of this size, for one in 1e5 covariates
 CLUSTERS = 20  # fewer are too few for normal intervals,
-ARM_CLUSTERS = 10  # and fewer of one arm: of 40, normal 95% intervals held 84% with 2 treated, 88% with 5, 94% with 10
+ARM_CLUSTERS = (
+    10  # and fewer of one arm: of 40, normal 95% intervals covered 84% with 2 treated, 88% with 5, 94% with 10
+)
 
 _WIDTH = 90
 
 
 class Concerns(list[str]):
-    """Texts, one a concern: a list of str that is wrapped when printed and short HTML in notebooks.
+    """Texts, one per concern: a list of str that is wrapped when printed and short HTML in notebooks.
 
     Parameters
     ----------
     texts : iterable of str
     nothing : str
-        What is said when there are none.
+        What is printed if there are none.
 
     Examples
     --------
@@ -81,204 +88,283 @@ class Concerns(list[str]):
         return f'<div class="riesz-warnings">{inside}</div>'
 
 
-def about_representer(health: pd.DataFrame, rows: float) -> list[str]:
-    """What the table of :func:`~riesz.diagnostics.weights.representer_health` shows, for so many rows.
+@dataclass(frozen=True)
+class Evidence:
+    """What the rules look at.
 
-    Parameters
+    Attributes
     ----------
-    health : pandas.DataFrame
-        With a column ``anchor_std_error`` beside its own: the standard error of ``rr_anchor - anchor_moment``.
-    rows : float
-    """
-    found = []
-    gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
-    z = (health["rr_anchor"] - health["anchor_moment"]).abs() / health["anchor_std_error"]
-    clear = gap[(gap > ANCHOR_GAP) & (z > ANCHOR_Z)]
-    if len(clear):
-        name = clear.idxmax()
-        found.append(
-            f"The Riesz representer of {name} misses a value it should have by {clear.max():.0%}, which is {z[name]:.1f} standard "
-            "errors: rr and anchor disagree, so the estimate relies on mu. The formula may be too rich for these rows or too plain "
-            "for rr; compare another formula or learner."
-        )
-    heavy = health.loc[health["heavy_share"].idxmax()]
-    if heavy["heavy_share"] >= MUCH:
-        found.append(
-            f"{_count(heavy['heavy_rows'], 'row carries', 'rows carry')} {heavy['heavy_share']:.0%} of the weight of {heavy.name}: "
-            "the estimate rests on so little (see fit.influential())."
-        )
-    thin = health.loc[health["effective_n"].idxmin()]
-    if thin["effective_n"] < EFFECTIVE_ROWS:
-        found.append(
-            f"The weights of {thin.name} leave an effective sample of {thin['effective_n']:.0f} of {rows:,.0f} rows, too few for a "
-            "normal interval."
-        )
-    limit = health["tail_index"] * (1 + 1.645 / np.sqrt(np.floor(np.sqrt(rows))))
-    if limit.min() < TAIL_INDEX:
-        found.append(
-            f"The largest weights of {limit.idxmin()} have a heavy tail (index {health.loc[limit.idxmin(), 'tail_index']:.1f}, "
-            f"wanted {TAIL_INDEX:g} or more): its variance may be infinite."
-        )
-    return found
-
-
-def about_overlap(shares: pd.Series, effects: Set[str]) -> list[str]:
-    """Whether rr is no inverse probability on many rows.
-
-    Parameters
-    ----------
-    shares : pandas.Series
-        From :func:`~riesz.diagnostics.overlap.share_outside`, one for each parameter.
-    effects : set of str
-        The parameters that are effects on everyone, for which the effect on the treated is an alternative.
-    """
-    if not (shares > OUTSIDE).any():
-        return []
-    name = shares.idxmax()
-    other = (
-        ", or the effect on the treated (riesz.att), which needs overlap on one side only" if name in effects else ""
-    )
-    return [
-        f"For {shares.max():.0%} of the rows where a propensity can be recovered from rr ({name}), it falls outside [0, 1]: "
-        f"overlap is weak, or rr is poorly learned there. See fit.overlap(), and compare learner='propensity'{other}."
-    ]
-
-
-def about_balance(table: pd.DataFrame) -> list[str]:
-    """What the table of :func:`~riesz.diagnostics.balance.balance_table` shows."""
-    found = []
-    bias = table["implied_bias"].abs()
-    if bias.max() > IMPLIED_BIAS:
-        name, function = bias.idxmax()
-        found.append(
-            f"mu and rr both miss {function}: correcting mu for it would move {name} by {bias.max():.2g} standard errors. See "
-            "fit.balance()."
-        )
-    # an rr that cannot balance interactions harms only where mu misses them too; the anchor has a rule of its own
-    judged = table[~table["kind"].isin(["anchor", "interaction"])]
-    clear = judged[(judged["z"].abs() > IMBALANCE_Z) & (judged["standardized"].abs() > IMBALANCE)]
-    if len(clear):
-        name, function = clear["standardized"].abs().idxmax()
-        others = f" (and {_count(len(clear) - 1, 'other', 'others')})" if len(clear) > 1 else ""
-        found.append(
-            f"rr does not balance {function}{others} for {name}: a standardized imbalance of "
-            f"{clear['standardized'].abs().max():.2f}, more than chance. See fit.balance()."
-        )
-    return found
-
-
-def about_outcome(y: Array, mu: Array, weights: Array) -> list[str]:
-    """Whether mu knows the outcome too well, out of fold."""
-    spread = np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)
-    left = np.average((y - mu) ** 2, weights=weights)
-    if spread == 0 or left >= PERFECT * spread:
-        return []
-    return [
-        f"mu leaves {left / spread:.1g} of the outcome's variance: is a covariate the outcome in disguise, or a part of it? "
-        "With `.` every column of the data is a covariate."
-    ]
-
-
-def about_treatment(
-    covariates: Mapping[str, Sequence[Array]], arm: Codes | None, arms: Sequence[str], name: str
-) -> list[str]:
-    """Whether a covariate tells two arms apart without error.
-
-    Parameters
-    ----------
-    covariates : mapping of str to sequence of ndarray, each of shape (n,)
-        The user's columns, and what the formula makes of each.
-    arm : ndarray of int, shape (n,), or None
-        Arm of each row; None for a continuous treatment.
+    predictions : Predictions
+        Averaged over repeats.
+    design : Design
+        The full sample.
+    names : sequence of str, length K
+        The parameters.
+    errors : pandas.Series
+        Their standard errors.
+    treatment : str
+        Name of the treatment.
     arms : sequence of str
-        What the arms are called.
-    name : str
-        The treatment.
+        Labels of its arms, in the order of ``design.strata``; empty for a continuous treatment.
+    covariates : mapping of str to sequence of ndarray, each of shape (n,)
+        The user's columns, and what the formula makes of each, without the treatment.
+    health : pandas.DataFrame
+        From :func:`~riesz.diagnostics.weights.representer_health`, with anchor errors.
+    balance : pandas.DataFrame
+        From :func:`~riesz.diagnostics.balance.balance_table`.
+    stability : pandas.DataFrame
+        From :func:`~riesz.diagnostics.influence.by_fold`.
+    variation : ndarray, shape (n, K)
+        What the covariance is computed from, averaged over repeats.
+    weights : Weights
+    clusters : tuple of ndarray of int, each of shape (n,)
+    cluster_names : sequence of str
     """
+
+    predictions: Predictions
+    design: Design
+    names: Sequence[str]
+    errors: pd.Series
+    treatment: str
+    arms: Sequence[str]
+    covariates: Mapping[str, Sequence[Array]]
+    health: pd.DataFrame
+    balance: pd.DataFrame
+    stability: pd.DataFrame
+    variation: Array
+    weights: Weights
+    clusters: Clusters
+    cluster_names: Sequence[str]
+
+    @property
+    def rows(self) -> float:
+        """Number of rows that the frequency weights represent."""
+        return float(self.weights.frequency.sum())
+
+    @property
+    def codes(self) -> Codes | None:
+        """Cluster of each row, by the first clustering variable; None without clusters."""
+        return self.clusters[0] if self.clusters else None
+
+
+def treatment_in_disguise(evidence: Evidence) -> list[str]:
+    """A covariate separates two arms without error."""
+    arm, arms, name = evidence.design.strata, evidence.arms, evidence.treatment
     if arm is None:
         return []
     rows = [np.flatnonzero(arm == code) for code in range(len(arms))]
     pairs = [(i, j) for i, j in permutations(range(len(arms)), 2) if min(len(rows[i]), len(rows[j])) >= ARM_ROWS]
-    found = {}
-    for column, versions in covariates.items():
+    separating = {}
+    for column, versions in evidence.covariates.items():
         apart = ((i, j, x) for x in versions for i, j in pairs if x[rows[i]].max() < x[rows[j]].min())
         if (first := next(apart, None)) is not None:
-            found[column] = first
-    if not found:
+            separating[column] = first
+    if not separating:
         return []
-    column, (i, j, x) = next(iter(found.items()))
-    tells, it, them = ("tells", "it", "it") if len(found) == 1 else ("tell", f"`{column}`", "them")
+    column, (i, j, x) = next(iter(separating.items()))
+    determine, it, them = ("determines", "it", "it") if len(separating) == 1 else ("determine", f"`{column}`", "them")
     return [
-        f"{listing(found, 3)} {tells} `{name}` without error: {it} is {x[rows[i]].max():.4g} or less where {name}={arms[i]} and "
-        f"{x[rows[j]].min():.4g} or more where {name}={arms[j]}. This may be the treatment in disguise; leave {them} out."
+        f"{listing(separating, 3)} {determine} `{name}` without error: {it} is {x[rows[i]].max():.4g} or less where "
+        f"{name}={arms[i]} and {x[rows[j]].min():.4g} or more where {name}={arms[j]}. This may be the treatment in disguise; leave "
+        f"{them} out."
     ]
 
 
-def about_influence(variation: Array, weights: Weights, codes: Codes | None, names: Sequence[str]) -> list[str]:
-    """Whether the variance rests on a few rows or clusters; ``variation`` has shape (n, K)."""
-    found = []
-    for name, column in zip(names, variation.T, strict=True):
-        parts = variance_parts(column, weights, codes)
+def anchor_missed(evidence: Evidence) -> list[str]:
+    """E_n[rr beta] is far from its known value."""
+    health = evidence.health
+    gap = (health["rr_anchor"] / health["anchor_moment"] - 1).abs()
+    z = (health["rr_anchor"] - health["anchor_moment"]).abs() / health["anchor_std_error"]
+    clear = gap[(gap > ANCHOR_GAP) & (z > ANCHOR_Z)]
+    if clear.empty:
+        return []
+    name = clear.idxmax()
+    return [
+        f"The Riesz representer of {name} misses a known value by {clear.max():.0%}, which is {z[name]:.1f} standard errors: rr "
+        "and anchor disagree, so the estimate relies on mu. The formula may be too rich for these rows or too simple for rr; "
+        "compare another formula or learner."
+    ]
+
+
+def heavy_rows(evidence: Evidence) -> list[str]:
+    """A few rows carry much of the weight."""
+    row = evidence.health.loc[evidence.health["heavy_share"].idxmax()]
+    if not row["heavy_share"] >= MUCH:
+        return []
+    return [
+        f"{_count(row['heavy_rows'], 'row carries', 'rows carry')} {row['heavy_share']:.0%} of the weight of {row.name}: the "
+        "estimate depends on very few rows (see fit.influential())."
+    ]
+
+
+def few_effective_rows(evidence: Evidence) -> list[str]:
+    """The weights leave a small effective sample."""
+    row = evidence.health.loc[evidence.health["effective_n"].idxmin()]
+    if not row["effective_n"] < EFFECTIVE_ROWS:
+        return []
+    return [
+        f"The weights of {row.name} leave an effective sample of {row['effective_n']:.0f} of {evidence.rows:,.0f} rows, too few "
+        "for a normal interval."
+    ]
+
+
+def heavy_tail(evidence: Evidence) -> list[str]:
+    """The weights may have an infinite variance."""
+    index = evidence.health["tail_index"]
+    limit = index * (1 + 1.645 / np.sqrt(np.floor(np.sqrt(evidence.rows))))
+    if not limit.min() < TAIL_INDEX:
+        return []
+    return [
+        f"The largest weights of {limit.idxmin()} have a heavy tail (index {index[limit.idxmin()]:.1f}, expected {TAIL_INDEX:g} or "
+        "more): its variance may be infinite."
+    ]
+
+
+def perfect_outcome(evidence: Evidence) -> list[str]:
+    """Mu predicts the outcome too well, out of fold."""
+    y, weights = evidence.design.y, evidence.design.weights
+    spread = np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)
+    left = np.average((y - evidence.predictions.mu.observed) ** 2, weights=weights)
+    if spread == 0 or left >= PERFECT * spread:
+        return []
+    return [
+        f"mu leaves only {left / spread:.1g} of the outcome's variance unexplained: is a covariate the outcome in disguise, or a "
+        "part of it? With `.` every column of the data is a covariate."
+    ]
+
+
+def weak_overlap(evidence: Evidence) -> list[str]:
+    """Rr implies propensities outside [0, 1] on many rows."""
+    if len(evidence.arms) != 2:
+        return []
+    shares = share_outside(evidence.predictions, evidence.design, evidence.names)
+    if not (shares > OUTSIDE).any():
+        return []
+    name = shares.idxmax()
+    alternative = (
+        ", or the effect on the treated (riesz.att), which needs overlap on one side only"
+        if name in _effects_on_all(evidence)
+        else ""
+    )
+    return [
+        f"For {shares.max():.0%} of the rows where a propensity can be recovered from rr ({name}), it falls outside [0, 1]: "
+        f"overlap is weak, or rr is poorly learned there. See fit.overlap(), and compare learner='propensity'{alternative}."
+    ]
+
+
+def _effects_on_all(evidence: Evidence) -> set[str]:
+    """The parameters that are effects (a constant has none) on all rows."""
+    design = evidence.design
+    return {
+        name
+        for name, weights, normalizer in zip(evidence.names, design.reading_weights, design.normalizer, strict=True)
+        if not weights.sum(axis=0).any() and (normalizer == 1).all()
+    }
+
+
+def mu_and_rr_miss(evidence: Evidence) -> list[str]:
+    """Both mu and rr miss the same function, so that the estimate is biased."""
+    bias = evidence.balance["implied_bias"].abs()
+    if not bias.max() > IMPLIED_BIAS:
+        return []
+    name, function = bias.idxmax()
+    return [
+        f"mu and rr both miss {function}: correcting mu for it would move {name} by {bias.max():.2g} standard errors. See "
+        "fit.balance()."
+    ]
+
+
+def imbalance(evidence: Evidence) -> list[str]:
+    """Rr does not balance a covariate.
+
+    Interactions are left out, because an rr that cannot balance them does harm only where mu misses them, too. The anchor has its
+    own rule.
+    """
+    judged = evidence.balance[~evidence.balance["kind"].isin(["anchor", "interaction"])]
+    clear = judged[(judged["z"].abs() > IMBALANCE_Z) & (judged["standardized"].abs() > IMBALANCE)]
+    if clear.empty:
+        return []
+    name, function = clear["standardized"].abs().idxmax()
+    others = f" (and {_count(len(clear) - 1, 'other', 'others')})" if len(clear) > 1 else ""
+    return [
+        f"rr does not balance {function}{others} for {name}: a standardized imbalance of "
+        f"{clear['standardized'].abs().max():.2f}, more than chance. See fit.balance()."
+    ]
+
+
+def concentrated_variance(evidence: Evidence) -> list[str]:
+    """A few rows or clusters make up most of the variance."""
+    texts, codes = [], evidence.codes
+    for name, column in zip(evidence.names, evidence.variation.T, strict=True):
+        parts = variance_parts(column, evidence.weights, codes)
         if not parts.any():
-            found.append(f"No row varies in what it says of {name}, so its standard error is zero and tells nothing.")
+            texts.append(f"No row adds to the variance of {name}, so its standard error is zero and means nothing.")
             continue
-        count = weights.frequency if codes is None else np.ones(len(parts))
+        count = evidence.weights.frequency if codes is None else np.ones(len(parts))
         rows, share = concentration(parts / count, count, VARIANCE_SHARE)
         if share >= VARIANCE_SHARE:
             what = ("row makes", "rows make") if codes is None else ("cluster makes", "clusters make")
-            found.append(f"{_count(rows, *what)} {share:.0%} of the variance of {name}. See fit.influential().")
-    return found
+            texts.append(f"{_count(rows, *what)} up {share:.0%} of the variance of {name}. See fit.influential().")
+    return texts
 
 
-def about_stability(table: pd.DataFrame, errors: pd.Series) -> list[str]:
-    """What the table of :func:`~riesz.diagnostics.influence.by_fold` shows."""
-    found = []
-    p = heterogeneity(table)
-    if p < FOLDS_P:
-        found.append(
-            f"The folds disagree about the estimate more than chance allows (p = {p:.1g}): rows are ordered or clustered, or the "
-            "learner is unstable. See fit.stability()."
-        )
-    spread = table[table["fold"] == "all"].groupby("parameter")["estimate"].std() / errors
-    if spread.max() > REPEATS_SPREAD:
-        found.append(
-            f"{spread.idxmax()} depends on how the folds fall: its standard deviation over repeats is {spread.max():.2g} standard "
-            "errors. Use more repeats or a steadier learner."
-        )
-    return found
+def folds_disagree(evidence: Evidence) -> list[str]:
+    """The estimates of the folds differ by more than chance."""
+    p = heterogeneity(evidence.stability)
+    if not p < FOLDS_P:
+        return []
+    return [
+        f"The estimates of the folds differ by more than chance (p = {p:.1g}): rows are ordered or clustered, or the learner is "
+        "unstable. See fit.stability()."
+    ]
 
 
-def about_clusters(
-    codes: Sequence[Codes], names: Sequence[str], arm: Codes | None, arms: Sequence[str], treatment: str
-) -> list[str]:
-    """Whether there are enough clusters, and enough of them in every arm.
+def repeats_disagree(evidence: Evidence) -> list[str]:
+    """The estimates of the repeats differ by much."""
+    whole = evidence.stability[evidence.stability["fold"] == "all"]
+    spread = whole.groupby("parameter")["estimate"].std() / evidence.errors
+    if not spread.max() > REPEATS_SPREAD:
+        return []
+    return [
+        f"{spread.idxmax()} depends on how the folds are drawn: its standard deviation over repeats is {spread.max():.2g} standard "
+        "errors. Use more repeats or a more stable learner."
+    ]
 
-    Parameters
-    ----------
-    codes : sequence of ndarray of int, each of shape (n,)
-        Cluster of each row, for every kind of clusters.
-    names : sequence of str
-        What the kinds are called.
-    arm : ndarray of int, shape (n,), or None
-        Arm of each row; None for a continuous treatment.
-    arms : sequence of str
-        What the arms are called.
-    treatment : str
-    """
-    found = []
-    for kind, name in zip(codes, names, strict=True):
-        count = len(np.unique(kind))
+
+def few_clusters(evidence: Evidence) -> list[str]:
+    """There are few clusters, or few with rows in some arm."""
+    texts, arm = [], evidence.design.strata
+    for codes, name in zip(evidence.clusters, evidence.cluster_names, strict=True):
+        count = len(np.unique(codes))
         if count < CLUSTERS:
-            found.append(f"Only {count} clusters of `{name}`: normal intervals are then too short.")
-        held = [] if arm is None else [len(np.unique(kind[arm == code])) for code in range(len(arms))]
-        if held and min(held) < min(ARM_CLUSTERS, count):
-            rare = int(np.argmin(held))
-            found.append(
-                f"Only {held[rare]} of {count} clusters of `{name}` have rows with {treatment}={arms[rare]}: standard errors are "
-                "then too small, and normal intervals too short."
+            texts.append(f"Only {count} clusters of `{name}`: normal intervals are then too short.")
+        per_arm = [] if arm is None else [len(np.unique(codes[arm == j])) for j in range(len(evidence.arms))]
+        if per_arm and min(per_arm) < min(ARM_CLUSTERS, count):
+            rare = int(np.argmin(per_arm))
+            texts.append(
+                f"Only {per_arm[rare]} of {count} clusters of `{name}` have rows with {evidence.treatment}={evidence.arms[rare]}: "
+                "standard errors are then too small, and normal intervals too short."
             )
-    return found
+    return texts
 
 
 def _count(number: float, one: str, several: str) -> str:
     return f"{number:.0f} {one if number == 1 else several}"
+
+
+#: The rules, in the order in which ``fit.warnings()`` reports them. A new warning is one function and one line here.
+RULES: list[Callable[[Evidence], list[str]]] = [
+    treatment_in_disguise,
+    anchor_missed,
+    heavy_rows,
+    few_effective_rows,
+    heavy_tail,
+    perfect_outcome,
+    weak_overlap,
+    mu_and_rr_miss,
+    imbalance,
+    concentrated_variance,
+    folds_disagree,
+    repeats_disagree,
+    few_clusters,
+]

@@ -61,11 +61,16 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
     )
 
 
-def anchor_errors(predictions: Predictions, design: Design, weights: Weights, clusters: Clusters) -> Array:
-    """Standard errors of ``rr_anchor`` minus ``anchor_moment`` with rr held as it is, shape (K,)."""
+def with_anchor_errors(
+    health: pd.DataFrame, predictions: Predictions, design: Design, weights: Weights, clusters: Clusters
+) -> pd.DataFrame:
+    """The table with ``anchor_std_error``, the standard error of ``rr_anchor - anchor_moment`` with rr taken as given."""
     anchor, _ = _tilted(predictions, design)
     gap = predictions.rr.observed * anchor.observed - design.apply(anchor)
-    return np.asarray(np.sqrt(np.diag(covariance((gap - design.mean(gap)[:, None]).T, weights, clusters))))
+    matrix = covariance((gap - design.mean(gap)[:, None]).T, weights, clusters)
+    table = health.copy()
+    table.insert(table.columns.get_loc("anchor_moment") + 1, "anchor_std_error", np.sqrt(np.diag(matrix)))
+    return table
 
 
 def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evaluation]:

@@ -1,6 +1,5 @@
-"""The results of a fit, in the words that statsmodels' users know.
+"""The results of a fit, with the names that statsmodels uses.
 
-``parameters`` holds what everything with a covariance matrix has; ``core`` the estimates of a fit; ``diagnoses`` what it says
-about itself; ``confounding`` what an unmeasured confounder could do; ``tables`` what is printed; ``heterogeneity`` effects in
-groups; ``drawing`` pictures; ``forecast`` new rows; ``storing`` files. :class:`Results` puts the parts together.
+``fit`` holds :class:`Results`, ``effects`` what is derived from it, ``parameters`` what both have in common. The other files hold
+the functions that their methods call, on the ``parts`` of a fit.
 """

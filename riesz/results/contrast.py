@@ -18,7 +18,7 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.errors import RieszError, listing
 from riesz.inference import covariance, with_variances
-from riesz.results.effects import Effects, Words
+from riesz.results.effects import Effects, EffectsParts, Words
 from riesz.results.parameters import Parameters
 from riesz.syntax.calls import checked
 from riesz.syntax.contrast_arithmetic import read_expression
@@ -99,7 +99,19 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
     covered = jacobian @ matrix @ jacobian.T
     np.fill_diagonal(covered, np.maximum(np.diag(covered), 0.0))  # rounding, where the parameters cancel
     labels = pd.DataFrame({"term": list(made)})
-    return Effects(first.model, first.clusters, labels, (value, covered, variation), words, {})
+    return Effects(
+        EffectsParts(
+            model=first.model,
+            clusters=first.clusters,
+            labels=labels,
+            value=value,
+            covariance=covered,
+            variation=variation,
+            words=words,
+            hypotheses={},
+            nobs=float(first.model.weights.frequency.sum()),
+        )
+    )
 
 
 def _parts(fit: Sequence[Any], fits: Mapping[str, Any]) -> dict[str, Parameters]:

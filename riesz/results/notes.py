@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from riesz.errors import listing
 from riesz.estimators import ESTIMATORS
-from riesz.inference import TwoWay
 from riesz.results.model import Model
 from riesz.results.summary import number
 
@@ -56,14 +56,21 @@ def about_estimator(model: Model) -> list[str]:
     return []
 
 
-def about_two_way(found: Sequence[TwoWay], names: Sequence[str]) -> list[str]:
-    """Whether a two-way clustered variance is not positive, in some repeat, and what is used instead."""
-    if not any(one.indefinite for one in found):
+def about_two_way(replaced: npt.NDArray[np.bool_], indefinite: bool, names: Sequence[str]) -> list[str]:
+    """Whether a two-way clustered variance is not positive, in some repeat, and what is used instead.
+
+    Parameters
+    ----------
+    replaced : ndarray of bool, shape (K,)
+        The parameters whose variance was replaced.
+    indefinite : bool
+        Whether any contrast of the parameters is concerned.
+    names : sequence of str, length K
+    """
+    if not indefinite:
         return []
-    told = [
-        name for name, replaced in zip(names, np.any([one.replaced for one in found], axis=0), strict=True) if replaced
-    ]
-    what = listing(told) if told else f"some contrasts of {listing(names)}"
+    concerned = [name for name, is_replaced in zip(names, replaced, strict=True) if is_replaced]
+    what = listing(concerned) if concerned else f"some contrasts of {listing(names)}"
     return [
         f"The two-way clustered variance V1 + V2 - V12 is not positive for {what}, as happens with few clusters; the larger "
         "one-way clustered variance is used instead. Read these standard errors with care."

@@ -1,6 +1,6 @@
 """Parameters with a covariance matrix: what fits, group effects, projections and contrasts have in common.
 
-``params, bse, tvalues, pvalues, conf_int(), cov_params(), t_test(), wald_test()`` mean what they mean in statsmodels; the
+``params, bse, tvalues, pvalues, conf_int(), cov_params(), t_test(), wald_test()`` mean what they mean in statsmodels. The
 reference distribution is the normal.
 """
 
@@ -19,45 +19,52 @@ from tabulate import tabulate
 from riesz.arrays import Array
 from riesz.design.table import ClusterLabels
 from riesz.errors import RieszError
-from riesz.inference import Estimate, joint_critical_value, two_way
+from riesz.inference import joint_critical_value
+from riesz.results.hypotheses import all_restrictions, contradict, each_restriction
 from riesz.results.model import Model
-from riesz.results.notes import about_two_way
 from riesz.results.restrictions import read_restrictions
 from riesz.results.summary import Summary, number
-from riesz.syntax.caller import warn
 from riesz.syntax.calls import is_number
-
-_DEPENDENT = 1e-12  # eigenvalues of a correlation matrix below this are rounding: the restrictions repeat one another
 
 
 class Parameters(ABC):
-    """Named estimates, their joint covariance, and the rows they were made from.
+    """Named estimates, their joint covariance, and the rows they come from.
 
     Attributes
     ----------
     model : Model
-        What was asked; ``model.exog_names`` are the parameters.
+        The formula, the data and the settings; ``model.exog_names`` are the names of the parameters.
     """
 
     use_t = False
 
     def __init__(
-        self, model: Model, clusters: ClusterLabels, value: Array, covariance: Array, nobs: float | None = None
+        self,
+        model: Model,
+        clusters: ClusterLabels,
+        value: Array,
+        covariance: Array,
+        covariance_notes: Sequence[str] = (),
+        nobs: float | None = None,
     ) -> None:
         self.model = model
         self._nobs = round(float(model.weights.frequency.sum() if nobs is None else nobs))
         self._clusters = clusters
         self._names = model.exog_names
         self._value, self._covariance = value, covariance
-        self._covariance_notes: list[str] = []
+        self._covariance_notes = list(covariance_notes)
 
     @abstractmethod
     def summary(self, alpha: float = 0.05) -> Summary:
-        """The summary: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``."""
+        """The summary: text if printed, a table in notebooks, ``as_latex()``, ``as_html()``, ``as_csv()``."""
+
+    @abstractmethod
+    def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
+        """One row per parameter: estimate, standard error, statistic, p-value and interval."""
 
     @abstractmethod
     def variation(self) -> Array:
-        """What the covariance is made of, row by row, shape (n, K): the influence function, averaged over repeats."""
+        """What the covariance is computed from, shape (n, K): the influence function, averaged over repeats."""
 
     @property
     def params(self) -> pd.Series:
@@ -68,71 +75,76 @@ class Parameters(ABC):
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> fit.params.index.tolist()
-        ['ATE']
+        >>> print(fit.params.round(2).to_string())
+        ATE    1.31
         """
         return self._series(self._value, "estimate")
 
     @property
     def bse(self) -> pd.Series:
-        """Standard errors.
+        """Standard errors; NaN if the estimator has no valid one.
 
         Examples
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> bool(fit.bse["ATE"] > 0)
-        True
+        >>> print(fit.bse.round(3).to_string())
+        ATE    0.2
         """
         return self._series(np.sqrt(np.diag(self._covariance)), "std err")
 
     @property
     def tvalues(self) -> pd.Series:
-        """Z statistics of the hypothesis that a parameter is zero.
+        """Z statistics of the hypothesis that a parameter is zero: estimates over standard errors.
 
         Examples
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> bool(fit.tvalues["ATE"] == fit.params["ATE"] / fit.bse["ATE"])
-        True
+        >>> print(fit.tvalues.round(1).to_string())
+        ATE    6.5
         """
         return self._series((self.params / self.bse).to_numpy(), "z")
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided p-values from the normal distribution.
+        """Two-sided p-values of the hypothesis that a parameter is zero, from the normal distribution.
 
         Examples
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> bool(fit.pvalues["ATE"] < 0.05)
-        True
+        >>> print(fit.pvalues.round(3).to_string())
+        ATE    0.0
         """
         return self._series(2 * stats.norm.sf(np.abs(self.tvalues)), "P>|z|")
 
     def conf_int(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
-        """Confidence intervals of level 1 - alpha, columns 0 and 1.
+        """Confidence intervals of level 1 - alpha, in columns 0 and 1.
 
         Parameters
         ----------
         alpha : float
         joint : bool
-            Intervals that hold for all parameters at once (a sup-t band by the Gaussian multiplier bootstrap, with a fixed
-            seed), instead of for each by itself. Clusters, weights and repeats count as in the standard errors.
+            Intervals that cover all parameters at once (a sup-t band by the Gaussian multiplier bootstrap, with a fixed seed),
+            instead of each parameter by itself. Clusters, weights and repeats count as in the standard errors.
 
         Examples
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> low, high = fit.conf_int(alpha=0.10).loc["ATE"]
-        >>> bool(low < fit.params["ATE"] < high)
-        True
+        >>> fit = riesz.estimate("y ~ treat(a) * (x1 + x2)", data, [riesz.ATE(), riesz.ATT()], learner="linear")
+        >>> print(fit.conf_int().round(2))
+                0     1
+        ATE  0.91  1.70
+        ATT  1.06  1.87
+        >>> print(fit.conf_int(joint=True).round(2))
+                0     1
+        ATE  0.90  1.72
+        ATT  1.04  1.89
         """
         if not (is_number(alpha) and 0 < alpha < 1):
             raise RieszError(f"alpha={alpha!r}: expected a number between 0 and 1, such as 0.05 for a 95% interval.")
@@ -146,23 +158,27 @@ class Parameters(ABC):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-        >>> both = riesz.estimate("y ~ treat(a) * x1", data, [riesz.ATE(), riesz.ATT()], learner="linear")
-        >>> both.cov_params().columns.tolist()
-        ['ATE', 'ATT']
+        >>> fit = riesz.estimate("y ~ treat(a) * x1", data, [riesz.ATE(), riesz.ATT()], learner="linear")
+        >>> print(fit.cov_params().round(4))
+                ATE     ATT
+        ATE  0.0407  0.0400
+        ATT  0.0400  0.0428
         """
         return pd.DataFrame(self._covariance, index=self._names, columns=self._names)
 
     @property
     def nobs(self) -> int:
-        """Rows used; with frequency weights, the rows they stand for.
+        """Number of rows used; with frequency weights, the number of rows they represent.
 
         Examples
         --------
         >>> import riesz
-        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data.assign(copies=2)
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
         >>> fit.nobs
         300
+        >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear", freq_weights="copies").nobs
+        600
         """
         return self._nobs
 
@@ -174,47 +190,43 @@ class Parameters(ABC):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> fit.cov_type
-        'robust'
+        >>> data["school"] = data.index % 30
+        >>> fit = riesz.ate("y ~ treat(a) * x1", data, learner="linear", cluster="school")
+        >>> fit.cov_type, fit.with_cov().cov_type
+        ('cluster', 'robust')
         """
         return "cluster" if self._clusters.codes else "robust"
 
     @property
     def clusters(self) -> ClusterLabels:
-        """How rows are clustered.
+        """How rows are clustered: names, cluster codes of the rows, and labels.
 
         Examples
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> data["school"] = data.index % 30
-        >>> fit = riesz.ate("y ~ treat(a) * x1", data, learner="linear", cluster="school")
-        >>> fit.clusters.names, len(fit.clusters.labels[0])
-        (('school',), 30)
+        >>> riesz.ate("y ~ treat(a) * x1", data, learner="linear", cluster="school").clusters.describe()
+        'cluster: school (30)'
         """
         return self._clusters
 
     def t_test(self, r_matrix: Any) -> ContrastResults:
         """Test linear combinations one by one: ``"ATE = 1"``, ``"ATE - ATT = 0"``, or a matrix as in statsmodels.
 
-        A chain such as ``"ATE = ATT = 1"`` is two restrictions, as it is there: ATE = ATT and ATT = 1.
+        A chain such as ``"ATE = ATT = 1"`` is two restrictions, as in statsmodels: ATE = ATT and ATT = 1.
 
         Examples
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> test = fit.t_test("ATE = 1")
-        >>> bool(abs(test.effect[0] - fit.params["ATE"]) < 1e-12)
-        True
+        >>> fit = riesz.estimate("y ~ treat(a) * (x1 + x2)", data, [riesz.ATE(), riesz.ATT()], learner="linear")
+        >>> test = fit.t_test("ATE - ATT = 0")
+        >>> print(f"difference {test.effect.item():.2f}, std err {test.sd.item():.2f}, p-value {test.pvalue.item():.2f}")
+        difference -0.16, std err 0.07, p-value 0.02
         """
         r, q = read_restrictions(r_matrix, self._names)
-        effect = r @ self._value
-        variance = np.diag(r @ self._covariance @ r.T)
-        sd = np.sqrt(np.maximum(variance, 0.0))  # rounding, where the parameters cancel
-        statistic = np.divide(effect - q, sd, out=np.full_like(sd, np.nan), where=sd > 0)
-        return ContrastResults(effect=effect, statistic=statistic, sd=sd, distribution="norm")
+        return each_restriction(r, q, self._value, self._covariance)
 
     def wald_test(self, r_matrix: Any) -> ContrastResults:
         """Test linear restrictions jointly, chi-squared: ``"ATE = 0, ATT = 0"``, ``"ATE = ATT = 0"``, or a matrix.
@@ -223,34 +235,41 @@ class Parameters(ABC):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-        >>> both = riesz.estimate("y ~ treat(a) * x1", data, [riesz.ATE(), riesz.ATT()], learner="linear")
-        >>> test = both.wald_test("ATE = 0, ATT = 0")
-        >>> int(test.df_denom), bool(test.pvalue < 0.05)
-        (2, True)
+        >>> fit = riesz.estimate("y ~ treat(a) * x1", data, [riesz.ATE(), riesz.ATT()], learner="linear")
+        >>> test = fit.wald_test("ATE = 0, ATT = 0")
+        >>> print(f"chi2({test.df_denom}) = {test.statistic:.1f}, p-value {test.pvalue:.3f}")
+        chi2(2) = 53.5, p-value 0.000
         """
         r, q = read_restrictions(r_matrix, self._names)
-        if np.linalg.matrix_rank(np.column_stack([r, q])) > np.linalg.matrix_rank(r):
+        if contradict(r, q):
             raise RieszError(
                 f"The restrictions of {r_matrix!r} contradict each other: no parameters can satisfy them all."
             )
-        gap = r @ self._value - q
-        covariance = r @ self._covariance @ r.T
-        if np.isnan(covariance).any():  # an estimate without a standard error
-            return ContrastResults(
-                chi2=np.nan, df_denom=len(r), statistic=np.nan, distribution="chi2", distargs=(len(r),)
-            )
-        spread = np.sqrt(np.diag(covariance))
-        spread = np.where(spread > 0, spread, 1.0)  # correlations: what counts as zero must not depend on units
-        correlation = covariance / np.outer(spread, spread)
-        rank = int(np.linalg.matrix_rank(correlation, hermitian=True, rtol=_DEPENDENT))
-        statistic = float(gap / spread @ np.linalg.pinv(correlation, hermitian=True, rtol=_DEPENDENT) @ (gap / spread))
-        return ContrastResults(
-            chi2=statistic, df_denom=rank, statistic=statistic, distribution="chi2", distargs=(rank,)
-        )
+        return all_restrictions(r, q, self._value, self._covariance)
 
-    @abstractmethod
-    def tidy(self, alpha: float = 0.05, joint: bool = False) -> pd.DataFrame:
-        """One row a parameter: estimate, standard error, statistic, p-value and interval."""
+    def to_markdown(self) -> str:
+        """The table of :meth:`tidy` as Markdown.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+        >>> print(fit.to_markdown())
+        | term   |   estimate |   std_error |   statistic |   p_value |   conf_low |   conf_high |
+        |--------|------------|-------------|-------------|-----------|------------|-------------|
+        | ATE    |      1.308 |      0.2003 |       6.527 | 6.692e-11 |     0.9149 |         1.7 |
+        """
+        return str(tabulate(self.tidy(), headers="keys", tablefmt="github", showindex=False, floatfmt=".4g"))
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __repr__(self) -> str:
+        return str(self.summary())
+
+    def _series(self, values: Array, name: str) -> pd.Series:
+        return pd.Series(np.asarray(values, dtype=float), index=self._names, name=name)
 
     def _tidy(self, alpha: float, joint: bool) -> pd.DataFrame:
         interval = self.conf_int(alpha, joint)
@@ -265,37 +284,6 @@ class Parameters(ABC):
                 "conf_high": interval[1].to_numpy(),
             }
         )
-
-    def to_markdown(self) -> str:
-        """The estimate table as Markdown.
-
-        Examples
-        --------
-        >>> import riesz
-        >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
-        >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> fit.to_markdown().splitlines()[0].split()[1:4]
-        ['term', '|', 'estimate']
-        """
-        return str(tabulate(self.tidy(), headers="keys", tablefmt="github", showindex=False, floatfmt=".4g"))
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
-    def __repr__(self) -> str:
-        return str(self.summary())
-
-    # below: how it is put together
-
-    def _series(self, values: Array, name: str) -> pd.Series:
-        return pd.Series(np.asarray(values, dtype=float), index=self._names, name=name)
-
-    def _tell_two_way(self, estimates: Sequence[Estimate]) -> None:
-        """Warn where a two-way clustered variance is not positive, and keep the words for the summary."""
-        found = two_way(estimates, self.model.weights, self._clusters.codes)
-        self._covariance_notes = about_two_way(found, self._names)
-        for note in self._covariance_notes:
-            warn(note)
 
     def _covariance_words(self) -> str:
         if np.isnan(self._covariance).all():

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
-from riesz.errors import RieszError, pick
+from riesz.errors import RieszError, listing, pick
 from riesz.plots.confounding import draw_contour
 from riesz.results.summary import Summary, number
 from riesz.syntax.calls import checked, is_count, is_number
@@ -186,3 +186,21 @@ class Sensitivity:
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
+
+
+def read_null(null: float | Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """The hypothesis of each parameter: one number for all, or one per parameter by name."""
+    given = dict(null) if isinstance(null, Mapping) else dict.fromkeys(names, null)
+    lost = [name for name in names if name not in given]
+    if lost:
+        raise RieszError(
+            f"null has no value for {listing(lost)}; expected one number for all parameters, or one per parameter."
+        )
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise RieszError(f"null names {listing(unknown)}; the parameters are {listing(names)}.")
+    for name, value in given.items():
+        if not is_number(value):
+            where = f"null[{name!r}]" if isinstance(null, Mapping) else "null"
+            raise RieszError(f"{where}={value!r}: expected a finite number, the hypothesis, such as 0.")
+    return {name: float(value) for name, value in given.items()}

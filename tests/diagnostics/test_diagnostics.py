@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from riesz.diagnostics.influence import heterogeneity
 from riesz.diagnostics.overlap import implied_propensity
 from riesz.diagnostics.weights import concentration, tail_index, weighting_origin
 from riesz.predictions import Predictions
+from riesz.results.checks import gather_evidence
 
 FORMULA = "y ~ treat(a) * (x1 + x2)"
 EXACT = riesz.Linear(penalty=0, rr_penalty=0)
@@ -329,14 +332,14 @@ def test_every_true_representer_implies_the_true_propensity(verb: str) -> None:
 
 def test_overlap_wants_two_arms(continuous_frame: pd.DataFrame, arms_frame: pd.DataFrame) -> None:
     for fit in (riesz.ade("y ~ treat(d) + x1", continuous_frame), riesz.ate("y ~ treat(arm) + x1", arms_frame)):
-        with pytest.raises(riesz.RieszError, match="wants a treatment with two arms"):
+        with pytest.raises(riesz.RieszError, match="needs a treatment with two arms"):
             fit.overlap()
 
 
 def test_a_moment_that_tells_no_propensity(binary_frame: pd.DataFrame) -> None:
     moment = riesz.CustomMoment(lambda mu, data: mu(data.assign(a=1.0, x1=data["x1"] + 1)), name="moved")
     fit = riesz.estimate("y ~ treat(a) * x1", binary_frame, moment)
-    with pytest.raises(riesz.RieszError, match="does not tell a propensity"):
+    with pytest.raises(riesz.RieszError, match="No propensity can be recovered"):
         fit.overlap()
     assert len(fit.balance()) > 3
     assert isinstance(fit.warnings(), list)
@@ -423,17 +426,19 @@ def test_folds_that_disagree_are_flagged() -> None:
     frame = draw(500, seed=15)[0]
     season = np.repeat(np.arange(5), 100)
     frame["y"] += frame["a"] * np.where(season == 4, 3.0, 0.0)
-    table = riesz.ate(FORMULA, frame, folds=season).stability()
-    assert heterogeneity(table) < 1e-3
-    assert any("folds disagree" in text for text in concerns.about_stability(table, pd.Series({"ATE": 1.0})))
+    fit = riesz.ate(FORMULA, frame, folds=season)
+    assert heterogeneity(fit.stability()) < 1e-3
+    assert any("estimates of the folds differ by more than chance" in text for text in fit.warnings())
     mixed = riesz.ate(FORMULA, frame, folds=5).stability()
     assert heterogeneity(mixed) > 0.01
 
 
 def test_repeats_that_disagree_are_flagged() -> None:
     table = pd.DataFrame({"parameter": "ATE", "repeat": [1, 2, 3], "fold": "all", "estimate": [1.0, 2.0, 3.0]})
-    assert "depends on how the folds fall" in concerns.about_stability(table, pd.Series({"ATE": 1.5}))[0]
-    assert concerns.about_stability(table, pd.Series({"ATE": 3.0})) == []
+    evidence = replace(gather_evidence(riesz.ate(FORMULA, draw(100, seed=15)[0])._parts), stability=table)
+    (text,) = concerns.repeats_disagree(replace(evidence, errors=pd.Series({"ATE": 1.5})))
+    assert "depends on how the folds are drawn" in text
+    assert concerns.repeats_disagree(replace(evidence, errors=pd.Series({"ATE": 3.0}))) == []
 
 
 def test_diagnostics_for_clusters_of_two_kinds_and_labels(binary_frame: pd.DataFrame) -> None:
@@ -516,8 +521,8 @@ def test_a_covariate_that_tells_the_treatment_is_named() -> None:
     for term in ("educ", "bs(educ, df=4)", "I(educ**2)"):
         told = [text for text in riesz.ate(f"y ~ treat(a) + x1 + {term}", frame).warnings() if "in disguise" in text]
         assert told == [
-            "`educ` tells `a` without error: it is 15 or less where a=0 and 16 or more where a=1. This may be the treatment in "
-            "disguise; leave it out."
+            "`educ` determines `a` without error: it is 15 or less where a=0 and 16 or more where a=1. This may be the treatment "
+            "in disguise; leave it out."
         ]
     noisy = frame.assign(educ=frame["educ"].where(frame.index != frame.index[frame["a"] == 1][0], 15))
     assert not any("in disguise" in text for text in riesz.ate("y ~ treat(a) * (x1 + educ)", noisy).warnings())
@@ -530,10 +535,18 @@ def test_disguises_of_arms_and_few_rows() -> None:
     low = np.where(arm == 2, 9.0, 0.0) + rng.uniform(size=60)
     many = {f"x{k}": [low + k] for k in range(5)}
     names = ["none", "half", "full"]
-    text = concerns.about_treatment({"plain": [plain], **many}, arm, names, "dose")[0]
-    assert text.startswith("`x0`, `x1`, `x2` and 2 more tell `dose` without error: `x0` is ")
+    evidence = gather_evidence(riesz.ate(FORMULA, draw(100, seed=22)[0])._parts)
+
+    def texts(covariates: dict, arm: np.ndarray | None, arms: list[str]) -> list[str]:
+        design = replace(evidence.design, _base=replace(evidence.design._base, strata=arm))
+        return concerns.treatment_in_disguise(
+            replace(evidence, design=design, covariates=covariates, arms=arms, treatment="dose")
+        )
+
+    (text,) = texts({"plain": [plain], **many}, arm, names)
+    assert text.startswith("`x0`, `x1`, `x2` and 2 more determine `dose` without error: `x0` is ")
     assert "dose=full" in text
-    assert concerns.about_treatment({"plain": [plain]}, arm, names, "dose") == []
-    assert concerns.about_treatment(many, None, [], "dose") == []
+    assert texts({"plain": [plain]}, arm, names) == []
+    assert texts(many, None, []) == []
     few = np.repeat([0, 1], [50, 10 - 1])
-    assert concerns.about_treatment({"x": [few + 0.0]}, few, ["0", "1"], "a") == []
+    assert texts({"x": [few + 0.0]}, few, ["0", "1"]) == []

@@ -115,6 +115,6 @@ def test_a_diagnostic_gets_its_columns(binary_frame: pd.DataFrame, monkeypatch: 
     pd.testing.assert_frame_equal(after[before.columns], before)
     np.testing.assert_allclose(after["rr_spread"], fit.riesz_representer.std(ddof=0))
     monkeypatch.setitem(DIAGNOSTICS, "spread", lambda predictions, design: pd.DataFrame({"one": [1.0]}))
-    with pytest.raises(riesz.RieszError, match=r"'spread' returned 1 rows; wanted .* one row for each of ATE, ATT"):
+    with pytest.raises(riesz.RieszError, match=r"'spread' returned 1 rows; expected .* one row for each of ATE, ATT"):
         fit.diagnostics()
     assert str(fit.summary()) == words  # a summary does not fail with somebody else's function

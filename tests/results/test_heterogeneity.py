@@ -10,7 +10,7 @@ from scipy import stats
 
 import riesz
 from riesz.estimators import ESTIMATORS, Scores
-from riesz.inference import Weights, covariance, joint_critical_value, project
+from riesz.inference import Projection, Weights, covariance, joint_critical_value, project
 
 FORMULA = "y ~ treat(a) * (x1 + x2)"
 
@@ -206,7 +206,7 @@ def test_joint_intervals_cover_jointly() -> None:
     for _ in range(draws):
         shared = np.repeat(rng.standard_normal(n // 3), 3)
         s = (groups + 1) * (shared + rng.standard_normal(n))[None]
-        made = project(Scores(s, s), np.ones((1, n)), [b], weights, "population")
+        made = project(Scores(s, s), np.ones((1, n)), Projection([b]), weights, "population")
         matrix = covariance(made.variation, weights, clusters)
         t = np.abs(made.value) / np.sqrt(np.diag(matrix))
         hits += t.max() <= joint_critical_value(matrix, 0.05)

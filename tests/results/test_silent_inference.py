@@ -325,7 +325,7 @@ def test_there_is_no_ipw_of_a_logit_rr(tmp_path: Path) -> None:
     ax = fit.plot("estimators")
     assert not [text.get_text() for text in ax.texts if "nan" in text.get_text()]
     plt.close("all")
-    with pytest.raises(riesz.LearnerError, match="weighs the outcome by rr"):
+    with pytest.raises(riesz.LearnerError, match="weights the outcome by rr"):
         riesz.ate("y ~ treat(a) * x1", data, family="binomial", estimator="ipw")
     assert riesz.ate("y ~ treat(a) * x1", data, estimator="ipw").params.notna().all()
     several = riesz.estimate("y ~ treat(a) * x1", data, [riesz.ATE(), riesz.ATT()], family="binomial")

@@ -136,7 +136,7 @@ def test_remarks(data: pd.DataFrame) -> None:
         t=np.arange(150) % 2, y=rng.normal(size=150)
     )
     poor = riesz.ate("y ~ treat(t) * .", wide, learner=riesz.Linear(0, 0), folds=5)
-    assert "misses a value it should have" in str(poor.summary())
+    assert "misses a known value" in str(poor.summary())
 
 
 def test_a_misspelt_keyword(data: pd.DataFrame) -> None:

@@ -1,0 +1,49 @@
+"""Tables of estimates: all estimators of a fit side by side, and what trimming changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from riesz.estimators import ESTIMATORS
+from riesz.results.parts import FitParts
+
+_TRIMMING = ["cap", "share", "untrimmed", "untrimmed_std_error", "estimate", "std_error", "change"]
+
+
+def served(parts: FitParts) -> list[str]:
+    """The estimators that the learner allows: those without rr alone, if it learns mu alone."""
+    learns_rr = parts.model.learner.learns_rr
+    return [name for name, estimator in ESTIMATORS.items() if learns_rr or not estimator.needs_rr]
+
+
+def estimator_table(parts: FitParts) -> pd.DataFrame:
+    """Estimates by every estimator, indexed by parameter and estimator, with standard errors and 95% intervals."""
+    names, pieces = served(parts), []
+    for name in names:
+        known = name == parts.model.settings.estimator
+        inference = parts.inference if known else parts.infer(name, parts.crossfit.predictions)
+        value, error = inference.value, inference.errors()
+        half = stats.norm.isf(0.025) * error
+        columns = {"estimate": value, "std_error": error, "conf_low": value - half, "conf_high": value + half}
+        index = pd.MultiIndex.from_product([parts.names, [name]], names=["parameter", "estimator"])
+        pieces.append(pd.DataFrame(columns, index=index))
+    table = pd.concat(pieces)
+    return table.reindex(pd.MultiIndex.from_product([parts.names, names], names=table.index.names))
+
+
+def trimming_table(parts: FitParts) -> pd.DataFrame:
+    """The caps, the share of rows they change, and the estimates without and with them; empty without trimming."""
+    if parts.model.settings.trimming is None:
+        return pd.DataFrame(columns=_TRIMMING, dtype=float)
+    crossfit, design = parts.crossfit, parts.design
+    untrimmed = parts.infer(parts.model.settings.estimator, crossfit.untrimmed)
+    capped = [
+        design.mean(np.abs(repeat.rr.observed) > cap[:, None])
+        for repeat, cap in zip(crossfit.untrimmed, crossfit.caps, strict=True)
+    ]
+    value, errors = parts.inference.value, parts.inference.errors()
+    columns = [crossfit.caps.mean(axis=0), np.mean(capped, axis=0), untrimmed.value, untrimmed.errors()]
+    columns += [value, errors, value - untrimmed.value]
+    return pd.DataFrame(dict(zip(_TRIMMING, columns, strict=True)), index=parts.names)

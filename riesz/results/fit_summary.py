@@ -1,0 +1,148 @@
+"""What the summary of a fit says: title, facts, tables and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from riesz.diagnostics.weights import weighting_origin
+from riesz.estimators import describe
+from riesz.results.checks import concerns
+from riesz.results.notes import (
+    about_estimator,
+    about_splitting,
+    about_tilt,
+    about_trimming,
+    about_weighting,
+    health_lines,
+    health_table,
+)
+from riesz.results.parts import FitParts
+from riesz.results.summary import Fact, Summary, number
+
+
+def summarize(
+    parts: FitParts,
+    parameters: pd.DataFrame,
+    estimates: pd.DataFrame,
+    trimming: pd.DataFrame,
+    covariance: str,
+    covariance_notes: Sequence[str],
+) -> Summary:
+    """The summary of a fit.
+
+    Parameters
+    ----------
+    parts : FitParts
+    parameters : pandas.DataFrame
+        The table of parameters, as text.
+    estimates : pandas.DataFrame
+        All estimators, as in ``Results.estimates``.
+    trimming : pandas.DataFrame
+        As in ``Results.trimming``.
+    covariance : str
+        The kind of covariance, as text.
+    covariance_notes : sequence of str
+    """
+    components = parts.model.blueprint.components
+    several = len(components) > 1
+    tables, notes = [parameters], []
+    if several:
+        notes = [f"{c.name}: {c.words}, {c.symbol}" for c in components]
+    if parts.model.learner.learns_rr:
+        values = estimates["estimate"].unstack("estimator")
+        order = estimates.index.get_level_values("estimator").unique()
+        tables.append(values.loc[parts.names, order].map(number).rename_axis("all estimators", axis=1))
+        if several:
+            tables.append(health_table(parts.health, parts.predictions.tilted))
+        else:
+            notes += health_lines(parts.health, observations(parts), parts.predictions.tilted)
+    remarks = [
+        *about_estimator(parts.model),
+        *covariance_notes,
+        *_weighting_notes(parts, estimates),
+        *about_trimming(trimming),
+        *concerns(parts),
+        *parts.model.learner.remarks(parts.design, fit_details(parts)),
+        *about_splitting(parts.folds),
+    ]
+    return Summary(
+        title=f"{len(components)} parameters, fitted together" if several else components[0].words,
+        subtitle="each an average moment of mu" if several else f"psi = {components[0].symbol}",
+        left=_left(parts, covariance),
+        right=_right(parts),
+        tables=tables,
+        notes=[*notes, *remarks],
+    )
+
+
+def observations(parts: FitParts) -> int:
+    """Number of rows that the frequency weights represent."""
+    return round(float(parts.model.weights.frequency.sum()))
+
+
+def fit_details(parts: FitParts) -> pd.DataFrame:
+    """What the learner reports about each of its fits."""
+    return pd.DataFrame([fit.details() for fit in parts.crossfit.fits])
+
+
+def glance_table(parts: FitParts, cov_type: str) -> pd.DataFrame:
+    """One row about the fit as a whole."""
+    model = parts.model
+    health = parts.health if model.learner.learns_rr else None
+    return pd.DataFrame(
+        {
+            "nobs": [observations(parts)],
+            "rows_dropped": [model.table.rows - len(model.kept)],
+            "folds": [parts.folds],
+            "repeats": [len(parts.crossfit.folds)],
+            "estimator": [model.settings.estimator],
+            "learner": [parts.learner],
+            "cov_type": [cov_type],
+            "target": [model.settings.target],
+            "largest_rr": [np.nan if health is None else health["largest_rr"].max()],
+            "effective_n": [np.nan if health is None else health["effective_n"].min()],
+        }
+    )
+
+
+def _left(parts: FitParts, covariance: str) -> list[Fact]:
+    model = parts.model
+    return [
+        ("Outcome", model.endog_names),
+        ("Treatment", model.blueprint.treatment.describe()),
+        ("Learner", parts.learner),
+        ("Estimator", describe(model.settings.estimator)),
+        ("Covariance", covariance),
+    ]
+
+
+def _right(parts: FitParts) -> list[Fact]:
+    model = parts.model
+    facts = [
+        ("Observations", f"{observations(parts):,}"),
+        (
+            f"Rows dropped (missing{', weight 0' if model.weighting else ''})",
+            f"{model.table.rows - len(model.kept):,}",
+        ),
+        ("Folds x repeats", f"{parts.folds} x {len(parts.crossfit.folds)}"),
+        ("Target", model.settings.target),
+    ]
+    if model.weighting:
+        facts.append(("Weights", model.weighting))
+    if model.settings.trimming is not None:
+        facts.append(("Trimmed", str(model.settings.trimming)))
+    return facts
+
+
+def _weighting_notes(parts: FitParts, estimates: pd.DataFrame) -> list[str]:
+    if not parts.model.learner.learns_rr:
+        return []
+    if parts.predictions.tilted:
+        return about_tilt()
+    origin = weighting_origin(parts.crossfit.predictions, parts.design).set_axis(parts.names, axis=0)
+    errors = pd.Series(parts.inference.errors(), index=parts.names)
+    debiased = estimates["std_error"].xs("dr", level="estimator")  # direct and ipw have no standard errors
+    return about_weighting(origin, errors.fillna(debiased))

@@ -1,0 +1,163 @@
+"""What a fit is made of: the request, the cross-fit, the clusters and the estimates. The functions of this folder take it.
+
+What several of them need is computed on first use and kept, so that a summary computes no score twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from riesz.crossfit.crossfit import CrossFit
+from riesz.design.design import Design
+from riesz.design.table import ClusterLabels
+from riesz.diagnostics.balance import balance_table
+from riesz.diagnostics.influence import Codes
+from riesz.diagnostics.weights import representer_health, with_anchor_errors
+from riesz.errors import RieszError
+from riesz.estimators import ESTIMATORS, Scores
+from riesz.inference import Estimate, Inference, Projection, Sampling, infer
+from riesz.predictions import Predictions, average
+from riesz.results.model import Model
+
+
+@dataclass(frozen=True)
+class FitParts:
+    """A fit: what was asked, what was learned and what was estimated.
+
+    Attributes
+    ----------
+    model : Model
+    crossfit : CrossFit
+    clusters : ClusterLabels
+    inference : Inference
+        The estimates by ``model.settings.estimator``, with the scores they come from.
+    """
+
+    model: Model
+    crossfit: CrossFit
+    clusters: ClusterLabels
+    inference: Inference
+
+    @property
+    def design(self) -> Design:
+        """The full sample."""
+        return self.model.blueprint.design
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters."""
+        return self.model.exog_names
+
+    @property
+    def index(self) -> pd.Index:
+        """Labels of the rows in use."""
+        return self.model.table.index(self.model.kept)
+
+    @property
+    def data(self) -> pd.DataFrame:
+        """The rows in use, with their labels."""
+        return self.model.blueprint.data.set_axis(self.index, axis=0)
+
+    @property
+    def codes(self) -> Codes | None:
+        """Cluster of each row, by the first clustering variable; None without clusters."""
+        return self.clusters.codes[0] if self.clusters.codes else None
+
+    @property
+    def units(self) -> pd.Index:
+        """Labels of the clusters, or of the rows if there are no clusters."""
+        return self.clusters.labels[0] if self.clusters.labels else self.index
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return int(self.crossfit.folds[0].max()) + 1
+
+    @property
+    def learner(self) -> str:
+        """The learner, as text."""
+        return self.model.learner.describe(self.design.family)
+
+    @property
+    def arms(self) -> list[str]:
+        """Labels of the treatment's arms; empty for a continuous treatment."""
+        treatment = self.model.blueprint.treatment
+        return [treatment.label(level) for level in treatment.levels]
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        """Mu and rr per row, averaged over repeats."""
+        return average(self.crossfit.predictions)
+
+    @cached_property
+    def averaged(self) -> Estimate:
+        """The estimate, with influence function and variation averaged over repeats."""
+        return self.inference.averaged()
+
+    def influence(self) -> Estimate:
+        """The same, refused if the learner learns mu alone and so has no influence function."""
+        self.require_rr()
+        return self.averaged
+
+    @cached_property
+    def health(self) -> pd.DataFrame:
+        """The health of rr, one row per parameter. It does not depend on diagnostics that users register."""
+        self.require_rr()
+        table = representer_health(self.predictions, self.design).set_axis(self.names, axis=0)
+        return with_anchor_errors(table, self.predictions, self.design, self.model.weights, self.clusters.codes[:1])
+
+    @cached_property
+    def balance(self) -> pd.DataFrame:
+        """The Riesz balance table."""
+        self.require_rr()
+        treatment = self.model.blueprint.treatment
+        arms = [f"{treatment.name}[{label}]" for label in self.arms[1:]]
+        return balance_table(
+            self.predictions,
+            self.design,
+            arms if treatment.categorical else [treatment.name],
+            self.names,
+            self.inference.errors(),
+            self.model.weights,
+            self.clusters.codes[:1],
+        )
+
+    def require_rr(self) -> None:
+        """Refuse what needs a Riesz representer if the learner learns mu alone."""
+        if not self.model.learner.learns_rr:
+            raise RieszError(
+                f"{self.learner} learns mu alone, so there is no Riesz representer and no influence function. Use another "
+                "learner, such as learner='linear' or learner='madnet'."
+            )
+
+    def infer(self, estimator: str, predictions: Sequence[Predictions]) -> Inference:
+        """The estimates by an estimator from predictions of all repeats."""
+        return infer(predictions, self.design, ESTIMATORS[estimator], self._sampling)
+
+    def project(self, projection: Projection) -> Inference:
+        """The estimates projected on functions of the rows, from the scores of the fit."""
+        return infer(
+            self.crossfit.predictions,
+            self.design,
+            ESTIMATORS[self.model.settings.estimator],
+            self._sampling,
+            scores=self.inference.scores,
+            projection=projection,
+        )
+
+    @property
+    def _sampling(self) -> Sampling:
+        return Sampling(self.model.weights, self.clusters.codes, self.model.settings.target)
+
+
+def fit_parts(
+    model: Model, crossfit: CrossFit, clusters: ClusterLabels, scores: Sequence[Scores] | None = None
+) -> FitParts:
+    """Estimate from a cross-fit; ``scores`` of the same cross-fit, if known, are not computed again."""
+    sampling = Sampling(model.weights, clusters.codes, model.settings.target)
+    estimator, design = ESTIMATORS[model.settings.estimator], model.blueprint.design
+    return FitParts(model, crossfit, clusters, infer(crossfit.predictions, design, estimator, sampling, scores=scores))
