@@ -1,7 +1,7 @@
-"""What riesz raises: one root, and a child for each door a user may knock on.
+"""Exceptions and warnings; all exceptions derive from :class:`RieszError`.
 
-Every message says what was got, what was wanted and what to do. Children of :class:`RieszError` that report
-a bad argument are also :class:`ValueError`, which is what Python users catch.
+Every message says what was got, what is expected and what to do. Exceptions about a bad argument are also :class:`ValueError` or
+:class:`TypeError`, which Python users catch.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-_LONGEST_NAME = 200  # names of more characters are not compared with others, which would take long
-
-
-_LONGEST = 1500  # characters of a message: whoever meets a name of a megabyte should still be able to read it
+_LONGEST_NAME = 200  # characters; comparing longer names with others would take long
+_LONGEST = 1500  # characters of a message, in which names of any length may occur
 
 
 class RieszError(Exception):
-    """Root of everything riesz raises on purpose.
+    """The base class of all exceptions of riesz.
 
     Examples
     --------
@@ -56,12 +54,12 @@ class DataError(RieszError, ValueError):
     >>> riesz.datasets.get("binnary")
     Traceback (most recent call last):
     ...
-    riesz.errors.DataError: There is no simulation 'binnary'. Did you mean `binary`? There are ...
+    riesz.errors.DataError: There is no simulation 'binnary'. Did you mean `binary`? The simulations are ...
     """
 
 
 class EstimandError(RieszError, ValueError):
-    """The question cannot be asked of this treatment, or is not linear in mu.
+    """The estimand does not apply to this treatment, or is not linear in mu.
 
     Examples
     --------
@@ -88,11 +86,11 @@ class LearnerError(RieszError, ValueError):
 
 
 class ArgumentError(RieszError, TypeError):
-    """A keyword that no verb knows, or a default that there is not."""
+    """A keyword or default that does not exist, or a missing argument."""
 
 
 class RieszWarning(UserWarning):
-    """Something a careful reader would want to know, though the fit goes on.
+    """A possible problem with a fit that nevertheless continues.
 
     Examples
     --------
@@ -101,8 +99,8 @@ class RieszWarning(UserWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     fit = riesz.ade("y ~ treat(a) + x1", data, learner="linear")
-    >>> caught[0].category.__name__
-    'RieszWarning'
+    >>> print(str(caught[0].message)[:35])
+    Treatment `a` is heavily tied: its
     """
 
 
@@ -112,32 +110,53 @@ def _shortened(message: object) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """A hint such as ``" Did you mean `age`?"``, or nothing when no candidate is close; case does not matter."""
+    """A hint such as ``" Did you mean `age`?"``, or an empty string if no candidate is similar; case does not matter.
+
+    Examples
+    --------
+    >>> from riesz.errors import nearest
+    >>> nearest("Aeg", ["age", "income"])
+    ' Did you mean `age`?'
+    """
     if len(name) > _LONGEST_NAME:
         return ""
-    known = [one for one in candidates if len(one) <= _LONGEST_NAME]
-    folded = {one.casefold(): one for one in reversed(known)}
-    match = [folded[name.casefold()]] if name.casefold() in folded else difflib.get_close_matches(name, known, n=1)
-    match = match or [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=1)]
-    return f" Did you mean `{match[0]}`?" if match else ""
+    known = [candidate for candidate in candidates if len(candidate) <= _LONGEST_NAME]
+    folded = {candidate.casefold(): candidate for candidate in reversed(known)}
+    matches = [folded[name.casefold()]] if name.casefold() in folded else difflib.get_close_matches(name, known, n=1)
+    matches = matches or [folded[key] for key in difflib.get_close_matches(name.casefold(), folded, n=1)]
+    return f" Did you mean `{matches[0]}`?" if matches else ""
 
 
 def listing(names: Iterable[object], most: int = 8) -> str:
-    """Names in back-ticks, shortened when there are many."""
+    """Names in back-ticks, shortened if there are many.
+
+    Examples
+    --------
+    >>> from riesz.errors import listing
+    >>> listing(["age", "income", "region"], most=2)
+    '`age`, `income` and 1 more'
+    """
     quoted = [f"`{name}`" for name in names]
     rest = len(quoted) - most
     return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def pick(parameter: str | None, names: Sequence[str]) -> str:
-    """The parameter that is meant, or an error that lists those there are."""
+    """The parameter of this name, or the only one; otherwise an error that lists the parameters.
+
+    Examples
+    --------
+    >>> from riesz.errors import pick
+    >>> pick(None, ["ATE"]), pick("ATT", ["ATE", "ATT"])
+    ('ATE', 'ATT')
+    """
     if parameter is None and len(names) == 1:
         return names[0]
     if parameter is None:
         raise RieszError(
-            f"There are several parameters: say which one, such as parameter={names[0]!r}; wanted one of "
+            f"There are several parameters. Choose one, such as parameter={names[0]!r}; expected one of "
             f"{', '.join(map(repr, names))}."
         )
     if parameter not in names:
-        raise RieszError(f"parameter={parameter!r}: wanted one of {', '.join(map(repr, names))}.")
+        raise RieszError(f"parameter={parameter!r}: expected one of {', '.join(map(repr, names))}.")
     return parameter

@@ -1,16 +1,21 @@
-"""Data to try things on: simulations that carry their truth, and two real data sets.
+"""Example data: simulations with known truth, and two real data sets.
 
-``get(name)`` gives a :class:`Simulation`: samples to draw, the true mu, the population value of any estimand and the
-true Riesz representer. ``random_world(seed, kind)`` draws a data-generating process from a seed, with its truth and an oracle.
-``load_birthweight()`` reads Cattaneo's birth-weight data and ``load_rand()``
-the RAND health insurance experiment. Nothing here is fitted or downloaded.
+``get(name)`` returns a :class:`Simulation`: samples to draw, the true mu, the population value of any estimand and the true Riesz
+representer. ``random_world(seed, kind)`` draws a data-generating process from a seed, with its truth and an oracle.
+``load_birthweight()`` reads Cattaneo's birth-weight data and ``load_rand()`` the RAND health insurance experiment. Nothing is
+fitted or downloaded.
 
 Examples
 --------
 >>> import riesz
 >>> simulation = riesz.datasets.get("binary")
->>> simulation.draw(2000, seed=1).data.shape[0], simulation.truth(riesz.ATE()).shape
-(2000, (1,))
+>>> simulation.truth(riesz.ATE()).round(6)
+array([1.])
+>>> simulation.draw(n=3, seed=1).data[["y", "a", "x1", "x2"]].round(1)
+     y  a   x1   x2
+0 -0.1  1  0.0  1.8
+1  0.1  0  1.8 -0.8
+2 -1.7  0 -1.4 -0.3
 """
 
 from riesz.datasets.arms import ARMS
@@ -26,7 +31,7 @@ from riesz.datasets.worlds import World, random_world
 from riesz.errors import DataError, listing, nearest
 from riesz.syntax.calls import checked
 
-#: Name to simulation; recovery tests loop over it.
+#: Simulations by name; recovery tests loop over them.
 SIMULATIONS: dict[str, Simulation] = {
     simulation.name: simulation
     for simulation in (BINARY, WEAK_OVERLAP, ARMS, BINARY_OUTCOME, CONTINUOUS, GASOLINE, CLUSTERED)
@@ -35,7 +40,7 @@ SIMULATIONS: dict[str, Simulation] = {
 
 @checked("riesz.datasets.get()")
 def get(name: str) -> Simulation:
-    """The simulation of a name.
+    """A simulation by its name.
 
     Parameters
     ----------
@@ -54,7 +59,7 @@ def get(name: str) -> Simulation:
     """
     if name not in SIMULATIONS:
         raise DataError(
-            f"There is no simulation {name!r}.{nearest(str(name), SIMULATIONS)} There are {listing(SIMULATIONS)}."
+            f"There is no simulation {name!r}.{nearest(str(name), SIMULATIONS)} The simulations are {listing(SIMULATIONS)}."
         )
     return SIMULATIONS[name]
 

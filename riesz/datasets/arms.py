@@ -1,6 +1,6 @@
 r"""Three arms with labels: placebo, a low and a high dose.
 
-Covariates x1 to x4, of which x4 plays no part; all uniform on [-2, 2]. With dummies l and h for the two doses,
+Covariates x1 to x4, of which x4 is irrelevant; all uniform on [-2, 2]. With dummies l and h for the two doses,
 
 .. math::
     \mu(a, x) &= 1 + 0.8 x_1 + \sin 2x_2 + 0.4 x_3 + l (0.5 + 0.3 x_1) + h (1 + 0.6 x_1 - 0.4 \sin 2x_2) \\
@@ -23,7 +23,7 @@ from riesz.datasets.simulation import Simulation
 from riesz.estimands.arms import ATC, ATE, ATT
 from riesz.estimands.shifts import Mean
 
-LEVELS = ("placebo", "high", "low")  # the reference first, then sorted, as in a fit
+LEVELS = ("placebo", "high", "low")  # the reference, then the others sorted, as in a fit
 
 
 def _mu(frame: pd.DataFrame) -> Any:

@@ -1,10 +1,10 @@
-r"""How the treatment of a simulation comes about given the covariates, and the Riesz representers that follow from it.
+r"""Distributions of a simulation's treatment given the covariates, and the Riesz representers that follow from them.
 
-A moment is a sum of readings :math:`w(A, X) f(d(A, X), X)`, or of derivatives of f there. When only the treatment is moved,
-each reading's share in the representer is a closed form of the distribution of A given X, whatever the estimand is called:
+A moment is a sum of readings :math:`w(A, X) f(d(A, X), X)`, or of derivatives of f there. If only the treatment is changed, each
+reading's share in the representer is a closed form of the distribution of A given X, whatever the estimand:
 
-- arms: :math:`\sum_j p_j(x) w(j, x) 1\{d(j, x) = a\} / p_a(x)`, summed over the arms j someone may come from;
-- a Gaussian treatment moved by :math:`\delta(x)`: :math:`w(x)\, p(a - \delta | x) / p(a | x)`, for a derivative
+- arms: :math:`\sum_j p_j(x) w(j, x) 1\{d(j, x) = a\} / p_a(x)`, summed over the arms j from which d may lead to a;
+- a Gaussian treatment shifted by :math:`\delta(x)`: :math:`w(x)\, p(a - \delta | x) / p(a | x)`, for a derivative
   :math:`-w(x)\, p'(a - \delta | x) / p(a | x)`.
 
 For example the ATE gives :math:`a/p - (1-a)/(1-p)` and the ADE :math:`(a - E[A|x]) / Var(A|x)`. Ratio estimands (ATT, ATC)
@@ -34,25 +34,25 @@ Forms = Callable[[pd.DataFrame], Sequence[LinearForm]]
 class Assignment(ABC):
     """The distribution of the treatment given the covariates.
 
-    Frames come in with the covariates (``draw``, ``nodes``) or with covariates and treatment (``column``, ``representer``).
+    ``draw`` and ``nodes`` take frames of covariates, ``representer`` takes frames of covariates and treatment.
     """
 
     @property
     @abstractmethod
     def treatment(self) -> Treatment:
-        """The treatment as estimands know it; the order of the arms is that of a fit."""
+        """The treatment as estimands use it, with the arms in the order of a fit."""
 
     @abstractmethod
     def draw(self, frame: pd.DataFrame, latent: Array) -> npt.NDArray[Any]:
-        """Treatments from standard normal numbers, shape (n,); correlated numbers give correlated treatments."""
+        """Treatments computed from standard normal numbers, shape (n,); correlated numbers give correlated treatments."""
 
     @abstractmethod
     def nodes(self, frame: pd.DataFrame, more: int) -> tuple[npt.NDArray[Any], Array]:
-        """Treatments and their probabilities for each row, both of shape (n, q), ``more`` of them than usual."""
+        """Treatments and their probabilities in each row, both of shape (n, q), with ``more`` additional points."""
 
     @abstractmethod
     def column(self, values: Any) -> Any:
-        """Treatment values with the type that estimands want: float64 or categorical."""
+        """Treatment values with the type that estimands expect: float64 or categorical."""
 
     @abstractmethod
     def representer(self, forms: Forms, frame: pd.DataFrame) -> Array:
@@ -61,9 +61,9 @@ class Assignment(ABC):
         Parameters
         ----------
         forms : callable
-            Binds the estimand to a frame and gives the linear form of each of its components.
+            ``frame -> linear forms``, one per component of the estimand.
         frame : pandas.DataFrame
-            Covariates, and the treatment as ``column`` gives it.
+            Covariates, and the treatment as ``column`` returns it.
         """
 
 
@@ -76,7 +76,7 @@ class Arms(Assignment):
     name : str
         Its column.
     levels : tuple
-        The reference first, then the others in sorted order, as a fit has them.
+        The reference, then the others in sorted order, as in a fit.
     probabilities : callable
         ``frame -> (n, arms)``.
     """
@@ -87,7 +87,7 @@ class Arms(Assignment):
 
     @property
     def labels(self) -> bool:
-        """Whether the arms are text and not numbers."""
+        """Whether the arms are strings, not numbers."""
         return isinstance(self.levels[0], str)
 
     @property
@@ -95,9 +95,9 @@ class Arms(Assignment):
         return Treatment(self.name, self.levels, self.labels)
 
     def draw(self, frame: pd.DataFrame, latent: Array) -> npt.NDArray[Any]:
-        reached = ndtr(latent)[:, None] > self.probabilities(frame).cumsum(axis=1)[:, :-1]
-        drawn: npt.NDArray[Any] = np.asarray(self.levels)[reached.sum(axis=1)]
-        return drawn if self.labels else np.asarray(drawn, dtype=np.int64)
+        above = ndtr(latent)[:, None] > self.probabilities(frame).cumsum(axis=1)[:, :-1]
+        arms: npt.NDArray[Any] = np.asarray(self.levels)[above.sum(axis=1)]
+        return arms if self.labels else np.asarray(arms, dtype=np.int64)
 
     def nodes(self, frame: pd.DataFrame, more: int) -> tuple[npt.NDArray[Any], Array]:
         p = self.probabilities(frame)
@@ -114,13 +114,13 @@ class Arms(Assignment):
         p_here = sum(p[:, j] * treatment.indicator(frame, level) for j, level in enumerate(self.levels))
 
         def share(reading: Reading, source: pd.DataFrame, p_source: Array) -> Array:
-            _need_only_treatment_moved(reading, source, self.name)
+            _check_only_treatment_changed(reading, source, self.name)
             if reading.wrt is not None:
                 raise EstimandError(
-                    f"The moment differentiates along `{self.name}`, which has arms; wanted values of mu."
+                    f"The moment differentiates along `{self.name}`, which has arms; expected values of mu."
                 )
-            lands_here = np.asarray(reading.frame[self.name]) == here
-            return np.asarray(p_source * reading.weight * lands_here / p_here)
+            leads_here = np.asarray(reading.frame[self.name]) == here
+            return np.asarray(p_source * reading.weight * leads_here / p_here)
 
         total: Any = 0.0
         for j, level in enumerate(self.levels):
@@ -140,7 +140,7 @@ class Gaussian(Assignment):
     mean, sd : callable
         ``frame -> (n,)``.
     size : int
-        Gauss-Hermite points for each row.
+        Gauss-Hermite points per row.
     """
 
     name: str
@@ -165,11 +165,11 @@ class Gaussian(Assignment):
 
     def representer(self, forms: Forms, frame: pd.DataFrame) -> Array:
         a, m, s = self.column(frame[self.name]), np.asarray(self.mean(frame)), np.asarray(self.sd(frame))
-        own = forms(frame)
-        for reading in (reading for form in own for reading in form.readings):
-            _need_only_treatment_moved(reading, frame, self.name)
+        observed = forms(frame)
+        for reading in (reading for form in observed for reading in form.readings):
+            _check_only_treatment_changed(reading, frame, self.name)
         for z in (-6.0, -2.0, 0.0, 2.0, 6.0):
-            self._need_shifts(own, frame, forms, frame.assign(**{self.name: m + s * z}))
+            self._check_shifts(observed, frame, forms, frame.assign(**{self.name: m + s * z}))
 
         def share(reading: Reading) -> Array:
             delta = self.column(reading.frame[self.name]) - a
@@ -177,27 +177,28 @@ class Gaussian(Assignment):
             ratio = np.exp((z**2 - moved**2) / 2)
             return np.asarray(reading.weight * ratio * (1.0 if reading.wrt is None else moved / s))
 
-        return np.stack([np.sum([share(reading) for reading in form.readings], axis=0) for form in own])
+        return np.stack([np.sum([share(reading) for reading in form.readings], axis=0) for form in observed])
 
-    def _need_shifts(self, own: Sequence[LinearForm], frame: pd.DataFrame, forms: Forms, probe: pd.DataFrame) -> None:
-        """Refuse moments whose weights or displacements change when the treatment does."""
+    def _check_shifts(
+        self, observed: Sequence[LinearForm], frame: pd.DataFrame, forms: Forms, probe: pd.DataFrame
+    ) -> None:
+        """Refuse moments whose weights or shifts depend on the treatment."""
         a, a_probe = self.column(frame[self.name]), self.column(probe[self.name])
-        for form, form_probe in zip(own, forms(probe), strict=True):
+        for form, form_probe in zip(observed, forms(probe), strict=True):
             for reading, other in zip(form.readings, form_probe.readings, strict=True):
                 delta, delta_probe = reading.frame[self.name] - a, other.frame[self.name] - a_probe
                 along = reading.wrt in (None, self.name)
                 if not (along and np.allclose(delta, delta_probe) and np.allclose(reading.weight, other.weight)):
                     raise EstimandError(
-                        f"The Riesz representer is known for moments that shift `{self.name}` by an amount, and weigh rows by a "
-                        f"number, that depend on the covariates alone; this one depends on `{self.name}` itself. Its `truth` "
-                        "can still be asked for."
+                        f"The Riesz representer is known only for moments whose shifts of `{self.name}` and weights of rows depend "
+                        f"on the covariates alone; this one depends on `{self.name}` itself. Its `truth` can still be computed."
                     )
 
 
-def _need_only_treatment_moved(reading: Reading, frame: pd.DataFrame, treatment: str) -> None:
-    moved = [name for name in frame.columns if name != treatment and not reading.frame[name].equals(frame[name])]
-    if moved:
+def _check_only_treatment_changed(reading: Reading, frame: pd.DataFrame, treatment: str) -> None:
+    changed = [name for name in frame.columns if name != treatment and not reading.frame[name].equals(frame[name])]
+    if changed:
         raise EstimandError(
-            f"The Riesz representer is known for moments that move the treatment `{treatment}` only; this one also moves "
-            f"`{moved[0]}`. Its `truth` can still be asked for."
+            f"The Riesz representer is known only for moments that change the treatment `{treatment}` alone; this one also changes "
+            f"`{changed[0]}`. Its `truth` can still be computed."
         )

@@ -1,6 +1,6 @@
-r"""A binary treatment with nonlinear confounding and an effect that varies; with good and with weak overlap.
+r"""A binary treatment with nonlinear confounding and a heterogeneous effect, with good and with weak overlap.
 
-Covariates x1 to x5, of which x4 and x5 play no part; :math:`x_1, \dots, x_4` uniform on [-2, 2], x5 a coin.
+Covariates x1 to x5, of which x4 and x5 are irrelevant; :math:`x_1, \dots, x_4` uniform on [-2, 2], x5 a coin.
 
 .. math::
     \mu(a, x) &= 0.8 x_1 + \sin 2x_2 + 0.4 x_3^2 + a (1 + 0.5 x_1 + 0.5 \sin 2x_2) \\
@@ -58,7 +58,7 @@ def two_arms(p: Any) -> Array:
 
 
 def questions() -> dict[str, Estimand]:
-    """Every verb that a binary treatment can serve."""
+    """One estimand per verb for a binary treatment."""
     return {"ate": ATE(), "att": ATT(), "atc": ATC(), "ape": APE("x1 > 0"), "mean": Mean([0, 1])}
 
 

@@ -1,6 +1,6 @@
 r"""A binary treatment and a binary outcome.
 
-Covariates x1 to x4, of which x4 plays no part; all uniform on [-2, 2].
+Covariates x1 to x4, of which x4 is irrelevant; all uniform on [-2, 2].
 
 .. math::
     \mathrm{logit}\, \mu(a, x) &= -0.6 + 0.7 x_1 + 0.6 \sin 2x_2 + 0.4 x_3 + a (0.7 + 0.4 x_1) \\

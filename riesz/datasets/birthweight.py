@@ -27,12 +27,12 @@ def load_birthweight() -> pd.DataFrame:
         ``bweight``
             The outcome: birth weight in grams; ``lbweight`` is 1 below 2,500 grams.
         ``mbsmoke``, ``msmoke``
-            Two treatments: 1 if the mother smoked during pregnancy, else 0; and an ordered category of cigarettes a day: 0, 1-5,
+            Two treatments: 1 if the mother smoked during pregnancy, else 0; and an ordered category of cigarettes per day: 0, 1-5,
             6-10, 11+.
         ``mmarried, mage, medu, mhisp, mrace, foreign``
             The mother: married, age, years of education, Hispanic, white, born abroad.
         ``fage, fedu, fhisp, frace``
-            The father: age, years of education, Hispanic, white; 0 in ``fage`` and ``fedu`` where he is unknown.
+            The father: age, years of education, Hispanic, white; 0 in ``fage`` and ``fedu`` if he is unknown.
         ``alcohol, deadkids, nprenatal, prenatal, prenatal1, monthslb, order, fbaby, birthmonth``
             The pregnancy: alcohol, previous births where the newborn died, prenatal visits, trimester of the first visit (0 for
             none), whether that was the first trimester, months since the last birth, order of the birth, first baby, month.
@@ -45,8 +45,6 @@ def load_birthweight() -> pd.DataFrame:
     --------
     >>> from riesz import datasets
     >>> births = datasets.load_birthweight()
-    >>> births.shape
-    (4642, 23)
     >>> births.groupby("mbsmoke")["bweight"].mean().round(1).to_dict()
     {0: 3412.9, 1: 3137.7}
     """
@@ -55,11 +53,10 @@ def load_birthweight() -> pd.DataFrame:
             source = pd.read_csv(path)
     except (ModuleNotFoundError, FileNotFoundError):
         raise DataError(
-            "The birth-weight data come with the tests of statsmodels, which this installation lacks. Install statsmodels 0.14 or "
-            "later from PyPI, whose wheels have them, or use another data set, such as riesz.datasets.load_rand()."
+            "The birth-weight data come with the tests of statsmodels, which this installation does not have. Install statsmodels "
+            "0.14 or later from PyPI, whose wheels include them, or use another data set, such as riesz.datasets.load_rand()."
         ) from None
-    numbers = source.drop(columns=[*_NAMES.values(), "mage2"]).rename(columns=_NAMES)
-    doses = pd.Categorical(numbers["msmoke"].str.strip(), categories=_CIGARETTES, ordered=True)
+    births = source.drop(columns=[*_NAMES.values(), "mage2"]).rename(columns=_NAMES)
+    births["msmoke"] = pd.Categorical(births["msmoke"].str.strip(), categories=_CIGARETTES, ordered=True)
     first = ["bweight", "mbsmoke", "msmoke", "mmarried", "mage", "medu"]
-    made = numbers.assign(msmoke=doses)
-    return made[[*first, *(name for name in made.columns if name not in first)]]
+    return births[[*first, *(name for name in births.columns if name not in first)]]

@@ -1,13 +1,13 @@
-r"""A binary treatment in villages, whose members share part of their treatment and of their noise.
+r"""A binary treatment in villages, with village effects in treatment and outcome.
 
-Covariates x1 to x3, of which x3 plays no part; all uniform on [-2, 2]. About ten people live in a village.
+Covariates x1 to x3, of which x3 is irrelevant; all uniform on [-2, 2]. About ten people live in a village.
 
 .. math::
     \mu(a, x) &= x_1 + \sin 2x_2 + a (1 + 0.5 x_1) \\
     P(A = 1 | x) &= 0.1 + 0.8\, \mathrm{expit}(0.6 x_1 + \sin 2x_2)
 
-Given the covariates, a village's random effects in treatment and outcome are independent of each other, so mu is the mean
-of the outcome without looking at the village; but rows of one village are not independent.
+Given the covariates, a village's random effects in treatment and outcome are independent of each other, so that mu is the mean
+of the outcome given treatment and covariates alone. Rows of one village are not independent.
 """
 
 from __future__ import annotations

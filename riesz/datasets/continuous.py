@@ -1,6 +1,6 @@
-r"""A continuous treatment whose spread depends on the covariates, and a curved mean.
+r"""A continuous treatment with a variance that depends on the covariates, and a nonlinear mean.
 
-Covariates x1 to x4, of which x4 plays no part; all uniform on [-2, 2].
+Covariates x1 to x4, of which x4 is irrelevant; all uniform on [-2, 2].
 
 .. math::
     \mu(a, x) &= 0.8 x_1 + \sin 2x_2 + 0.3 x_3^2 + a (0.5 + 0.3 x_1) + \sin a \\

@@ -1,8 +1,8 @@
-"""How a covariate of a simulation is distributed: how to draw it, and how to average over it.
+"""Distributions of a simulation's covariates: how to draw from them and how to average over them.
 
 A :class:`Covariate` gives random draws and a quadrature :class:`Rule`, points with probabilities that sum to one. Averages over
-a rule are exact for polynomials of a fairly high degree between the covariate's edges, so a policy that jumps at an edge
-(``x1 > 0``) is averaged as exactly as a smooth one. Not here: the treatment (``assignment``) and products of rules (``grid``).
+a rule are exact for polynomials of a fairly high degree between the covariate's edges, so that a policy that jumps at an edge
+(``x1 > 0``) is averaged as exactly as a smooth one. The treatment is in ``assignment.py``, products of rules in ``quadrature.py``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rule:
 class Covariate(ABC):
     """One covariate, independent of the others.
 
-    ``draw`` serves samples and ``rule`` serves the truth; the two describe the same distribution.
+    ``draw`` gives samples and ``rule`` gives the truth; both describe the same distribution.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Covariate(ABC):
 
     @abstractmethod
     def rule(self, more: int) -> Rule:
-        """A quadrature rule with ``more`` points a panel than usual; a discrete covariate has all its values anyway."""
+        """A quadrature rule with ``more`` additional points per panel; that of a discrete covariate always has all its values."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Uniform(Covariate):
     ----------
     name : str
     edges : tuple of float
-        Ascending; averages are exact for functions that are smooth between them.
+        In ascending order; averages are exact for functions that are smooth between them.
     nodes : int
-        Gauss-Legendre points a panel.
+        Gauss-Legendre points per panel.
     """
 
     name: str
@@ -86,7 +86,7 @@ class TruncatedNormal(Covariate):
     mean, sd : float
         Of the normal distribution before truncation.
     nodes : int
-        Gauss-Legendre points a panel.
+        Gauss-Legendre points per panel.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Choice(Covariate):
 
 
 def panels(edges: tuple[float, ...], nodes: int) -> tuple[Array, Array]:
-    """Gauss-Legendre points and widths, ``nodes`` of them between each two neighbouring edges."""
+    """Gauss-Legendre points and their weights, ``nodes`` per pair of neighbouring edges."""
     t, w = np.polynomial.legendre.leggauss(nodes)
     low, high = np.asarray(edges[:-1])[:, None], np.asarray(edges[1:])[:, None]
     half = (high - low) / 2

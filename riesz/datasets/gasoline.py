@@ -1,7 +1,7 @@
-r"""A look-alike of household gasoline demand: log price, log quantity, and a price elasticity of about -0.6.
+r"""Simulated household gasoline demand: log price, log quantity, and a price elasticity of about -0.6.
 
-Per household: log_income, normal around 10.5 (about 36,000 dollars) with standard deviation 0.6, cut at three of them;
-household_size, 1 to 5; region, one of four; urban, a dummy, and age of the head, which play no part in mu. With I = log_income
+Per household: log_income, normal around 10.5 (about 36,000 dollars) with standard deviation 0.6, truncated at three of them;
+household_size, 1 to 5; region, one of four; urban, a dummy, and age of the head, which do not enter mu. With I = log_income
 - 10.5, price p = log_price and quantity q = log_quantity,
 
 .. math::
@@ -9,8 +9,8 @@ household_size, 1 to 5; region, one of four; urban, a dummy, and age of the head
     p | x &\sim N\{0.25 + \delta_{region} + 0.06 I + 0.04\, \text{urban},\; s(x)^2\}, \quad
     s(x) = 0.14 + 0.08\, \mathrm{expit}(2 I)
 
-The poor are more price-elastic than the rich. All numbers are made up; the shape follows the surveys that the demand literature
-uses (for example Blundell, Horowitz and Parey 2012, *Quantitative Economics* 3, 29-51).
+Demand of the poor is more price-elastic than demand of the rich. All numbers are invented; their pattern follows the surveys that
+the demand literature uses (for example Blundell, Horowitz and Parey 2012, *Quantitative Economics* 3, 29-51).
 """
 
 from __future__ import annotations

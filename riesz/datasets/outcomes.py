@@ -1,4 +1,4 @@
-"""How the outcome of a simulation scatters around its mean mu."""
+"""Distributions of a simulation's outcome around its mean mu."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outcome(ABC):
 
 @dataclass(frozen=True)
 class Normal(Outcome):
-    """mu plus normal noise of a constant standard deviation."""
+    """mu plus normal noise with constant standard deviation."""
 
     sd: float
     name: str = "y"
@@ -41,7 +41,7 @@ class Normal(Outcome):
 
 @dataclass(frozen=True)
 class Bernoulli(Outcome):
-    """One with probability mu, zero otherwise."""
+    """1 with probability mu, else 0."""
 
     name: str = "y"
 

@@ -1,8 +1,7 @@
-"""A simulation: data to draw, and the truth about them.
+"""A simulation: data to draw, with known truth.
 
-A :class:`Simulation` is put together from covariates, a treatment assignment, a mean mu and an outcome distribution. From
-those parts follow samples (:class:`Draw`), the population value of any estimand, and the Riesz representer of most. Not here:
-the simulations themselves (one file each) and anything that is fitted.
+A :class:`Simulation` has covariates, a treatment assignment, a mean mu and an outcome distribution. From these follow samples
+(:class:`Draw`), the population value of any estimand, and the Riesz representer of most. Each simulation has its own file.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.datasets.assignment import Assignment
 from riesz.datasets.covariates import Covariate
-from riesz.datasets.grid import Grid, product_grid
 from riesz.datasets.outcomes import Outcome
+from riesz.datasets.quadrature import Grid, product_grid
 from riesz.datasets.villages import Villages, shared_normal
 from riesz.errors import DataError, EstimandError, RieszWarning
 from riesz.estimands import Component, Estimand, Sample
 from riesz.estimands.linear_form import LinearForm, Mu
 from riesz.syntax.caller import warn
 
-INEXACT = 1e-4  # two grids whose answers differ by more than this share of E|m| leave the truth in doubt
+INEXACT = 1e-4  # if two grids differ by more than this share of E|m|, the truth is inexact
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,16 @@ class Draw:
     Attributes
     ----------
     data : pandas.DataFrame
-        Outcome, treatment, covariates and, where there are villages, their column.
+        Outcome, treatment, covariates and, if there are villages, their column.
     mu : ndarray, shape (n,)
         The true mean of the outcome given treatment and covariates, at each row.
 
     Examples
     --------
     >>> import riesz
-    >>> drawn = riesz.datasets.get("binary").draw(100, seed=1)
-    >>> drawn.data.shape[0], drawn.mu.shape
-    (100, (100,))
+    >>> draw = riesz.datasets.get("binary").draw(4000, seed=1)
+    >>> float((draw.data["y"] - draw.mu).std().round(1))  # standard deviation of the noise
+    1.5
     """
 
     data: pd.DataFrame
@@ -62,7 +61,7 @@ class Simulation:
     name : str
         Its name in the registry.
     formula : str
-        A formula whose columns have the true mu (with a Bernoulli outcome: its logit) in their span.
+        A formula whose columns span the true mu (for a Bernoulli outcome: its logit).
     covariates : tuple of Covariate
         Independent of each other.
     assignment : Assignment
@@ -70,11 +69,11 @@ class Simulation:
     mean : callable
         ``frame -> (n,)``: the true mu.
     outcome : Outcome
-        How the outcome scatters around mu.
+        The distribution of the outcome given its mean mu.
     questions : mapping of str to Estimand
-        An estimand for each verb that makes sense here.
+        One estimand per verb that applies to the treatment.
     keywords : mapping
-        What else to pass to a verb, such as ``{"cluster": "village"}``.
+        Keywords to pass to a verb, such as ``{"cluster": "village"}``.
     villages : Villages, optional
         Groups of rows with random effects.
 
@@ -104,25 +103,27 @@ class Simulation:
         Examples
         --------
         >>> from riesz import datasets
-        >>> draw = datasets.get("clustered").draw(n=200, seed=3)
-        >>> draw.data.shape, draw.mu.shape
-        ((200, 6), (200,))
+        >>> datasets.get("clustered").draw(n=3, seed=3).data.round(1)
+             y  a   x1   x2   x3  village
+        0 -2.7  0 -1.7  0.3 -0.1        0
+        1 -1.4  0 -1.1 -1.6 -1.4        0
+        2 -0.8  0  1.2 -0.3  0.9        0
         """
         if n < 1:
-            raise DataError(f"n={n}: wanted at least one row to draw.")
+            raise DataError(f"n={n}: n must be at least 1.")
         generator = np.random.default_rng(seed)
         x = pd.DataFrame({covariate.name: covariate.draw(n, generator) for covariate in self.covariates})
         if self.villages is None:
             groups = {}
-            before, after = generator.standard_normal(n), generator.standard_normal(n)
+            latent_treatment, latent_outcome = generator.standard_normal(n), generator.standard_normal(n)
         else:
             village = self.villages.draw(n, generator)
             groups = {self.villages.name: village}
-            before = shared_normal(village, self.villages.in_treatment, generator)
-            after = shared_normal(village, self.villages.in_outcome, generator)
-        data = x.assign(**{self.assignment.treatment.name: self.assignment.draw(x, before), **groups})
+            latent_treatment = shared_normal(village, self.villages.in_treatment, generator)
+            latent_outcome = shared_normal(village, self.villages.in_outcome, generator)
+        data = x.assign(**{self.assignment.treatment.name: self.assignment.draw(x, latent_treatment), **groups})
         mu = self.mu(data)
-        data = data.assign(**{self.outcome.name: self.outcome.draw(mu, after)})
+        data = data.assign(**{self.outcome.name: self.outcome.draw(mu, latent_outcome)})
         return Draw(data[[self.outcome.name, self.assignment.treatment.name, *x.columns, *groups]], mu)
 
     def mu(self, frame: pd.DataFrame) -> Array:
@@ -133,8 +134,8 @@ class Simulation:
         >>> from riesz import datasets
         >>> simulation = datasets.get("binary")
         >>> data = simulation.draw(n=4, seed=1).data
-        >>> (simulation.mu(data.assign(a=1)) - simulation.mu(data.assign(a=0))).shape
-        (4,)
+        >>> (simulation.mu(data.assign(a=1)) - simulation.mu(data.assign(a=0))).round(2)
+        array([0.52, 1.61, 0.54, 1.57])
         """
         return np.asarray(self.mean(frame), dtype=float)
 
@@ -148,12 +149,12 @@ class Simulation:
         return product_grid(self.covariates, self.assignment, more=-1)
 
     def truth(self, estimand: Estimand) -> Array:
-        r"""The population value of an estimand, shape (K,): one number for each of its components.
+        r"""The population value of an estimand, shape (K,): one number per component.
 
         .. math:: \psi = E[m(\mu, W)] / E[\text{normalizer}(W)]
 
         by quadrature, to about six digits for moments that are smooth between the edges of the covariates. A moment that jumps
-        elsewhere is told by comparing two grids, and gives a warning.
+        elsewhere gives a warning, because two grids then give different values.
 
         Examples
         --------
@@ -167,8 +168,8 @@ class Simulation:
         doubt = float(np.max(np.abs(psi - coarser) / np.maximum(size, 1e-300)))
         if doubt > INEXACT:
             warn(
-                f"The truth of {self.name} for this estimand is good to a relative {doubt:.1g} or so: the moment jumps or "
-                "bends between the points of the quadrature. Let policies switch at 0 (log_income at 10.5, age at 50), or "
+                f"The truth of {self.name} for this estimand has a relative error of about {doubt:.1g}, because the moment jumps "
+                "or bends between the points of the quadrature. Let policies switch at 0 (log_income at 10.5, age at 50), or "
                 "average over a large draw instead."
             )
         return psi
@@ -176,16 +177,16 @@ class Simulation:
     def riesz_representer(self, estimand: Estimand, frame: pd.DataFrame) -> Array:
         """The true Riesz representer at the rows of a frame, shape (K, n).
 
-        Known for moments that move the treatment and nothing else; of a continuous treatment, by an amount that does not
-        depend on the treatment. For ATT and ATC it is the representer of the numerator, the normalizer left aside.
+        Known for moments that change only the treatment; for a continuous treatment, by an amount that does not depend on the
+        treatment. For ATT and ATC it is the representer of the numerator, without the normalizer.
 
         Examples
         --------
         >>> from riesz import datasets
         >>> simulation = datasets.get("continuous")
-        >>> data = simulation.draw(n=5, seed=1).data
-        >>> simulation.riesz_representer(simulation.questions["shift"], data).shape
-        (2, 5)
+        >>> data = simulation.draw(n=4, seed=1).data
+        >>> simulation.riesz_representer(simulation.questions["ade"], data).round(2)
+        array([[ 0.04, -0.25, -0.8 , -0.22]])
         """
         name = self.assignment.treatment.name
         observed = frame.assign(**{name: self.assignment.column(frame[name])})
@@ -197,24 +198,24 @@ class Simulation:
 
     @property
     def plain_formula(self) -> str:
-        """The treatment and every covariate as it is: nothing about the shape of mu is given away."""
+        """The treatment and every covariate, untransformed: nothing about the shape of mu."""
         treatment = self.assignment.treatment
         reference = f", reference={treatment.reference!r}" if treatment.categorical else ""
         return f"{self.outcome.name} ~ treat({treatment.name}{reference}) + ."
 
     def oracle(self, estimand: Estimand, draw: Draw) -> Array:
-        r"""The one-step estimate from the true mu and the true Riesz representer, shape (K,): what no learner is asked to beat.
+        r"""The one-step estimate from the true mu and the true Riesz representer, shape (K,): a benchmark for learners.
 
         .. math:: E_n[m(\mu, W) + \alpha(Z) \{Y - \mu(Z)\}] / E_n[\text{normalizer}(W)]
 
-        NaN where the Riesz representer is not known.
+        NaN if the Riesz representer is not known.
 
         Examples
         --------
         >>> from riesz import datasets
         >>> simulation = datasets.get("binary")
-        >>> bool(abs(simulation.oracle(simulation.questions["ate"], simulation.draw(n=4000, seed=1)) - 1) < 0.2)
-        True
+        >>> simulation.oracle(simulation.questions["ate"], simulation.draw(n=4000, seed=1)).round(2)  # the truth is 1
+        array([1.06])
         """
         name = self.assignment.treatment.name
         data = draw.data.assign(**{name: self.assignment.column(draw.data[name])})
@@ -224,11 +225,11 @@ class Simulation:
         except EstimandError:
             return np.full(len(components), np.nan)
         residual = data[self.outcome.name].to_numpy(dtype=float) - draw.mu
-        found = []
+        estimates = []
         for component, alpha in zip(components, representer, strict=True):
             scores = component.moment(Mu(), data).apply(self.mu) + alpha * residual
-            found.append(np.mean(scores) / np.mean(np.asarray(component.normalizer(data), dtype=float)))
-        return np.array(found)
+            estimates.append(np.mean(scores) / np.mean(np.asarray(component.normalizer(data), dtype=float)))
+        return np.array(estimates)
 
     def _expectation(self, estimand: Estimand, grid: Grid) -> tuple[Array, Array]:
         """psi, and E|m| on the same scale, both of shape (K,)."""
@@ -245,10 +246,10 @@ class Simulation:
         if wanted not in (has, "any"):
             kind = "has arms" if treatment.levels else "is continuous"
             raise EstimandError(
-                f"`{estimand.verb}` cannot be asked of the simulation {self.name}, whose treatment `{treatment.name}` {kind}. "
-                f"It answers {', '.join(self.questions)}, and custom moments."
+                f"`{estimand.verb}` does not apply to the simulation {self.name}, whose treatment `{treatment.name}` {kind}. Use "
+                f"{', '.join(self.questions)} or a custom moment."
             )
         sample = Sample(frame, treatment, np.arange(len(frame)), len(frame))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RieszWarning)  # advice on estimation; the truth is what it is
+            warnings.simplefilter("ignore", RieszWarning)  # advice on estimation, which does not matter here
             return estimand.components(sample)

@@ -1,8 +1,8 @@
-r"""Villages whose members share part of their luck.
+r"""Clusters of a simulation: villages with random effects.
 
 Noise in a simulation starts as standard normal numbers. With villages these are
-:math:`\sqrt{\rho}\, u_{village} + \sqrt{1 - \rho}\, e_i`: still standard normal for each row, so mu, the propensity and every
-estimand stay what they are without villages, but correlated :math:`\rho` within a village.
+:math:`\sqrt{\rho}\, u_{village} + \sqrt{1 - \rho}\, e_i`: still standard normal in each row, so that mu, the propensity and
+every estimand are the same as without villages, but with correlation :math:`\rho` within a village.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Villages:
     Parameters
     ----------
     name : str
-        The column with the village's number.
+        The column of the village's number.
     smallest, largest : int
-        Sizes are uniform between the two.
+        Sizes are uniform between these.
     in_treatment, in_outcome : float
-        Share of the latent variance that a village's members have in common. Only when both are positive do clustered
-        standard errors of an ATE differ much from plain ones.
+        The correlation of the latent numbers within a village. Clustered standard errors of an ATE differ much from plain ones
+        only if both are positive.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Villages:
     in_outcome: float
 
     def draw(self, n: int, generator: np.random.Generator) -> npt.NDArray[np.int64]:
-        """The village of each row, shape (n,); the last one may be cut short."""
+        """The village of each row, shape (n,); the last one may be incomplete."""
         sizes = generator.integers(self.smallest, self.largest + 1, size=n // self.smallest + 1)
         return np.repeat(np.arange(len(sizes)), sizes)[:n]
 
 
 def shared_normal(villages: npt.NDArray[np.int64], share: float, generator: np.random.Generator) -> Array:
-    """Standard normal numbers, shape (n,), correlated ``share`` within a village."""
+    """Standard normal numbers, shape (n,), with correlation ``share`` within a village."""
     common = generator.standard_normal(int(villages.max()) + 1)[villages]
     return np.asarray(np.sqrt(share) * common + np.sqrt(1 - share) * generator.standard_normal(len(villages)))

@@ -1,4 +1,4 @@
-"""The simulations tell the truth: their grids, draws, means, propensities and representers agree with each other."""
+"""The simulations' truths are right: their grids, draws, means, propensities and representers agree with each other."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_registry_is_complete():
     assert get("binary_outcome").keywords == {"family": "binomial"}
 
 
-def test_an_unknown_name_is_told_its_neighbour():
+def test_an_unknown_name_suggests_the_nearest():
     with pytest.raises(DataError, match="Did you mean `binary`"):
         get("binery")
 
@@ -82,7 +82,7 @@ def test_a_seed_fixes_the_draw(name):
 
 
 def test_no_rows_is_an_error():
-    with pytest.raises(DataError, match="at least one row"):
+    with pytest.raises(DataError, match="n must be at least 1"):
         get("binary").draw(0, seed=1)
 
 
@@ -168,7 +168,7 @@ def test_truth_agrees_with_monte_carlo(name):
 
 @each_simulation
 def test_draws_have_the_mean_and_the_treatment_they_claim(name):
-    """rr (y - mu) and rr mu - m(mu) average to nothing."""
+    """rr (y - mu) and rr mu - m(mu) have mean zero."""
     simulation = get(name)
     draw = simulation.draw(30_000, seed=12)
     y = draw.data[simulation.outcome.name].to_numpy()
@@ -184,7 +184,7 @@ IDLE = ("x4", "age")  # neither mu nor treatment nor any question looks at them
 
 
 def lean(simulation: Simulation) -> Simulation:
-    """The same with one point a panel for idle covariates: a smaller grid with the same averages."""
+    """The simulation with one point per panel for irrelevant covariates: a smaller grid with the same averages."""
     covariates = tuple(replace(c, nodes=1) if c.name in IDLE else c for c in simulation.covariates)
     return replace(simulation, covariates=covariates)
 
@@ -299,12 +299,12 @@ def test_custom_moments_have_a_truth_too():
     np.testing.assert_allclose(simulation.truth(slope), 0.8 + 0.5 * simulation.grid.mean(simulation.grid.frame["a"]))
 
 
-def test_a_doubtful_truth_warns():
+def test_an_inexact_truth_warns():
     with pytest.warns(RieszWarning, match="jumps or bends"):
         get("binary").truth(APE("x1 > 0.5"))
 
 
-def test_questions_that_make_no_sense_are_errors():
+def test_estimands_that_do_not_apply_are_errors():
     with pytest.raises(EstimandError, match="is continuous"):
         get("continuous").truth(ATE())
     with pytest.raises(EstimandError, match="has arms"):
@@ -313,7 +313,7 @@ def test_questions_that_make_no_sense_are_errors():
     for at in ("where(a > 0, a - 0.3, a)", "0.9 * a"):
         with pytest.raises(EstimandError, match="depends on `a` itself"):
             get("continuous").riesz_representer(Mean(at), data)
-    with pytest.raises(EstimandError, match="also moves `x1`"):
+    with pytest.raises(EstimandError, match="also changes `x1`"):
         get("continuous").riesz_representer(CustomMoment(lambda mu, data: mu(data.assign(x1=0.0))), data)
     with pytest.raises(EstimandError, match="which has arms"):
         get("binary").riesz_representer(
@@ -339,7 +339,7 @@ def test_confounding_is_nonlinear():
     assert np.linalg.lstsq(z, draw.data["y"])[0][1] > 1.2
 
 
-def test_rand_is_tidy():
+def test_rand_has_the_documented_columns():
     rand = load_rand()
     assert rand.shape == (20190, 9)
     assert not rand.isna().any().any()

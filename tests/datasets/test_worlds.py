@@ -1,4 +1,4 @@
-"""Random worlds tell the truth, and stay as they are."""
+"""Random worlds have the right truth, and do not change between versions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_derivative_is_that_of_mu(seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_world_can_be_fitted_as_it_is(kind: str) -> None:
+def test_a_world_can_be_fitted(kind: str) -> None:
     world = next(w for w in (random_world(seed, kind) for seed in range(100)) if w.n < 500 and w.outcome == "normal")
     fit = riesz.estimate(world.formula, world.draw(), world.estimand, learner="linear", **world.keywords)
     assert len(fit.params) == len(world.truth)

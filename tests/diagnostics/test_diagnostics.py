@@ -137,7 +137,7 @@ def test_quantiles_of_a_normal_influence_are_normal() -> None:
 
 def test_several_parameters_must_be_told_apart(binary_frame: pd.DataFrame) -> None:
     fit = riesz.estimate("y ~ treat(a) * x1", binary_frame, [riesz.ATE(), riesz.ATT()])
-    with pytest.raises(riesz.RieszError, match=r"say which one, .* wanted one of 'ATE', 'ATT'"):
+    with pytest.raises(riesz.RieszError, match=r"Choose one, .* expected one of 'ATE', 'ATT'"):
         fit.influential()
     assert len(fit.influential(4, "ATT")) == 4
     with pytest.raises(riesz.RieszError, match="k=0: expected a whole number"):

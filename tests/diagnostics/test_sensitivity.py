@@ -185,7 +185,7 @@ def test_it_reads_well() -> None:
         (lambda fit: fit.sensitivity(rho=2), "rho=2: expected a correlation"),
         (lambda fit: fit.sensitivity(level=95), "level=95: expected a number between 0 and 1"),
         (lambda fit: fit.sensitivity(null={"ATT": 0}), "no value for `ATE`"),
-        (lambda fit: fit.sensitivity().contour("ATT"), "wanted one of 'ATE'"),
+        (lambda fit: fit.sensitivity().contour("ATT"), "expected one of 'ATE'"),
         (lambda fit: fit.sensitivity().contour(upto=1), "upto=1: expected a share"),
         (lambda fit: fit.sensitivity_benchmark(), "at least one covariate"),
         (lambda fit: fit.sensitivity_benchmark("x11"), "Did you mean `x1`"),

@@ -302,7 +302,7 @@ def test_dark_pages_have_lighter_blue(fit: riesz.Results) -> None:
 def test_errors(fit: riesz.Results, many: riesz.Results, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(riesz.RieszError, match="Did you mean `balance`"):
         fit.plot("balanced")
-    with pytest.raises(riesz.RieszError, match="wanted one of 'ATE', 'ATT'"):
+    with pytest.raises(riesz.RieszError, match="expected one of 'ATE', 'ATT'"):
         many.plot("balance")
     both = riesz.estimate("y ~ treat(a) * x1", frame, [riesz.ATE(), riesz.CustomMoment(lambda mu, data: mu(data))])
     with pytest.raises(riesz.RieszError, match="does not tell a propensity"):

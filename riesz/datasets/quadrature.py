@@ -1,6 +1,6 @@
-"""A population as rows with probabilities: the product of the covariates' rules and the treatment's.
+"""Quadrature over a simulation's population: the product of the covariates' rules and the treatment's.
 
-Averages over a :class:`Grid` stand for expectations; :class:`riesz.datasets.simulation.Simulation` gets its truth from them.
+Averages over a :class:`Grid` are expectations; :class:`riesz.datasets.simulation.Simulation` computes its truth from them.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class Grid:
     probability: Array
 
     def mean(self, values: Any) -> Array:
-        """Expectations of functions given by their values at the rows, shape (..., n) -> (...)."""
+        """Expectations of functions, given their values at the rows, shape (..., n) -> (...)."""
         return np.asarray(np.asarray(values, dtype=float) @ self.probability)
 
 
 def product_grid(covariates: Sequence[Covariate], assignment: Assignment, more: int) -> Grid:
-    """Every combination of the covariates' points, and the treatment's points given each.
+    """Every combination of the covariates' points, with the treatment's points given each combination.
 
     Parameters
     ----------
     covariates : sequence of Covariate
     assignment : Assignment
     more : int
-        Points a panel beyond the usual number; negative for a coarser grid.
+        Additional points per panel; negative for a coarser grid.
 
     Returns
     -------

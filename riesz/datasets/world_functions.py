@@ -1,8 +1,8 @@
-r"""Random functions of covariates: sums of linear, bent, stepped, interacting and three-way terms.
+r"""Functions of random worlds: sums of linear, bent, stepped, interacting and three-way terms in the covariates.
 
-Symbols: a covariate's score u has mean zero and variance about one; a term is a function of one to three scores; an
-:class:`Index` is a weighted sum of terms, centred and scaled on a large sample so that its standard deviation is known, and
-bent smoothly into +-2.5 of them: tails are long, but every propensity stays away from 0 and 1.
+A covariate's score u has mean zero and variance about one. A term is a function of one to three scores. An :class:`Index` is a
+weighted sum of terms, standardised on a large sample and then compressed smoothly into +-2.5 standard deviations, so that every
+propensity stays away from 0 and 1.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ BENDS: dict[str, Callable[[Array], Array]] = {
     "wave": lambda u: np.sin(1.7 * u),
     "saturating": lambda u: np.tanh(1.5 * u),
 }
-HIERARCHY = {"interacting": 0.6, "three-way": 0.4}  # sizes of higher terms beside those of single covariates
-_LIMIT = 2.5  # standard deviations at which an index is bent back
+HIERARCHY = {"interacting": 0.6, "three-way": 0.4}  # weights relative to terms in a single covariate
+_LIMIT = 2.5  # bound of an index, in standard deviations
 
 
 @dataclass(frozen=True)
 class Style:
-    """What terms an index may have.
+    """The terms that an index may have.
 
     Attributes
     ----------
     main : tuple of str
-        Shapes of terms in a single covariate.
+        Shapes of the terms in a single covariate.
     interacting, three_way : int
-        How many of those there may be.
+        The largest number of such terms.
     """
 
     main: tuple[str, ...]
@@ -52,11 +52,11 @@ class Term:
     ----------
     shape : {"linear", "bent", "stepped", "interacting", "three-way"}
     names : tuple of str
-        The covariates it reads.
+        The covariates that it reads.
     bend : str
-        Which of :data:`BENDS`, for a bent term and for the first factor of an interaction.
+        One of :data:`BENDS`, for a bent term.
     cuts : tuple of float
-        Where steps are, one for each covariate.
+        The positions of steps, one per covariate.
     """
 
     shape: str
@@ -65,9 +65,9 @@ class Term:
     cuts: tuple[float, ...]
 
     def __call__(self, scores: Scores) -> Array:
-        """The term at some rows, shape (n,)."""
+        """The term's values, shape (n,)."""
         u = [scores[name] for name in self.names]
-        steps = [(one > cut).astype(float) for one, cut in zip(u, self.cuts, strict=True)]
+        steps = [(score > cut).astype(float) for score, cut in zip(u, self.cuts, strict=True)]
         match self.shape:
             case "linear":
                 return u[0]
@@ -82,40 +82,40 @@ class Term:
 
 
 def draw_terms(names: Sequence[str], style: Style, rng: np.random.Generator) -> tuple[Term, ...]:
-    """Random terms: single covariates first, then what a style has of interactions."""
+    """Random terms: first in single covariates, then the interactions of the style."""
     main = [str(rng.choice(style.main)) for _ in range(int(rng.integers(2, 6)))]
     shapes = main + ["interacting"] * int(rng.integers(0, style.interacting + 1))
     shapes += ["three-way"] * int(rng.integers(0, style.three_way + 1))
-    made = []
+    terms = []
     for number, shape in enumerate(shapes):
         size = {"interacting": 2, "three-way": 3}.get(shape, 1)
         if size > len(names):
             continue
         first = names[number % len(names)]
         others = [name for name in names if name != first]
-        own = (first, *(str(name) for name in rng.choice(others, size=size - 1, replace=False)))
+        read = (first, *(str(name) for name in rng.choice(others, size=size - 1, replace=False)))
         cuts = tuple(float(cut) for cut in rng.uniform(-0.7, 0.7, size))
-        made.append(Term(shape, own, str(rng.choice(list(BENDS))), cuts))
-    return tuple(made)
+        terms.append(Term(shape, read, str(rng.choice(list(BENDS))), cuts))
+    return tuple(terms)
 
 
 def draw_weights(terms: Sequence[Term], rng: np.random.Generator) -> Array:
-    """Weights of both signs; interactions matter less than single covariates, and three-way terms less than those."""
+    """Weights of both signs; smaller for interactions, and smaller still for three-way terms."""
     sizes = np.array([HIERARCHY.get(term.shape, 1.0) for term in terms])
     return np.asarray(sizes * rng.uniform(0.5, 1.5, len(terms)) * rng.choice([-1.0, 1.0], len(terms)))
 
 
 @dataclass(frozen=True)
 class Index:
-    """A weighted sum of terms with mean zero and standard deviation one, bent back beyond 2.5.
+    """A weighted sum of terms with mean zero and standard deviation one, compressed into +-2.5.
 
     Attributes
     ----------
     terms : tuple of Term
     weights : ndarray, shape (terms,)
-        Of the terms as they are.
+        Weights of the terms, which are not standardised.
     centre, spread : float
-        Of the sum, in the population.
+        Mean and standard deviation of the sum in the population.
     """
 
     terms: tuple[Term, ...]
@@ -124,13 +124,13 @@ class Index:
     spread: float
 
     def __call__(self, scores: Scores) -> Array:
-        """The index at some rows, shape (n,)."""
+        """The index's values, shape (n,)."""
         raw = sum((w * term(scores) for w, term in zip(self.weights, self.terms, strict=True)), start=np.zeros(1))
         return np.asarray(_LIMIT * np.tanh((raw - self.centre) / self.spread / _LIMIT))
 
 
 def make_index(terms: Sequence[Term], weights: Array, population: Scores) -> Index:
-    """Scale a sum of terms on a large sample of the population; each term counts by its weight times its own spread."""
+    """Standardise each term and their weighted sum on a large sample of the population."""
     spreads = np.array([max(float(term(population).std()), 1e-6) for term in terms])
     plain = Index(tuple(terms), np.asarray(weights) / spreads, 0.0, 1.0)
     raw = sum((w * term(population) for w, term in zip(plain.weights, terms, strict=True)), start=np.zeros(1))

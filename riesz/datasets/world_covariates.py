@@ -1,8 +1,7 @@
-r"""Mixed, correlated covariates for random worlds: numbers, counts, dummies, labels, zeros and long tails.
+r"""Covariates of random worlds: correlated and of mixed kinds (numbers, counts, dummies, labels, many zeros, long tails).
 
 Each covariate is a function of one latent normal number; the latent numbers share a common factor, so that covariates are
-correlated. What a covariate does to treatment and outcome goes through its *score*, a number with mean about zero and
-variance about one.
+correlated. A covariate affects treatment and outcome through its *score*, a number with mean about zero and variance about one.
 """
 
 from __future__ import annotations
@@ -19,10 +18,8 @@ from scipy.special import ndtr
 from riesz.arrays import Array
 
 LABELS = ("amber", "blue", "coral", "dune", "elm")
-_COUNTS = stats.norm.ppf(
-    stats.poisson.cdf(np.arange(12), 2.0)
-)  # where a normal number passes from one count to the next
-_ZERO = 0.4  # the share of zeros of a covariate that has many
+_COUNTS = stats.norm.ppf(stats.poisson.cdf(np.arange(12), 2.0))  # thresholds of the latent number between counts
+_ZERO = 0.4  # share of zeros in the kind "zeros"
 
 
 def _count(z: Array) -> Array:
@@ -31,13 +28,13 @@ def _count(z: Array) -> Array:
 
 
 def _zeros(z: Array) -> Array:
-    """40% zeros, and a long tail above them."""
+    """40% zeros, and a long tail above."""
     p = ndtr(z)
     above = np.clip((p - _ZERO) / (1 - _ZERO), 1e-9, 1 - 1e-9)
     return np.where(p < _ZERO, 0.0, -np.log1p(-above))
 
 
-#: Kind of covariate to how its values come from a standard normal number, and how common the kind is.
+#: Kind of covariate to the function of its latent number, and the kind's relative frequency.
 KINDS: dict[str, tuple[Callable[[Array], Array], float]] = {
     "normal": (lambda z: z, 0.34),
     "uniform": (lambda z: np.asarray(2 * np.sqrt(3) * (ndtr(z) - 0.5)), 0.14),
@@ -51,17 +48,17 @@ KINDS: dict[str, tuple[Callable[[Array], Array], float]] = {
 
 @dataclass(frozen=True)
 class Mixed:
-    """One covariate.
+    """One covariate of a random world.
 
     Attributes
     ----------
     name, kind : str
     loading : float
-        On the common factor.
+        Loading on the common factor.
     effects : tuple of float
-        Of the labels; empty for numbers.
+        The labels' effects; empty for numbers.
     centre, spread : float
-        Of its values, or of the labels' effects.
+        Mean and standard deviation of the values, or of the labels' effects.
     """
 
     name: str
@@ -72,13 +69,13 @@ class Mixed:
     spread: float
 
     def draw(self, factor: Array, rng: np.random.Generator) -> Any:
-        """Values given the common factor, shape (n,); labels are text."""
-        own = rng.standard_normal(len(factor))
-        values = KINDS[self.kind][0](self.loading * factor + np.sqrt(1 - self.loading**2) * own)
+        """Values given the common factor, shape (n,); labels are strings."""
+        specific = rng.standard_normal(len(factor))
+        values = KINDS[self.kind][0](self.loading * factor + np.sqrt(1 - self.loading**2) * specific)
         return np.asarray(LABELS)[values.astype(int)] if self.kind == "labels" else values
 
     def score(self, column: pd.Series) -> Array:
-        """The number through which it acts, shape (n,)."""
+        """The number through which the covariate acts, shape (n,)."""
         if self.kind == "labels":
             values = column.map(dict(zip(LABELS, self.effects, strict=False))).to_numpy(dtype=float)
         else:
@@ -87,11 +84,11 @@ class Mixed:
 
 
 def draw_mixed(name: str, rng: np.random.Generator) -> Mixed:
-    """A random covariate, scaled on its own quantiles."""
+    """A random covariate, with mean and standard deviation from its quantiles."""
     shares = np.array([share for _, share in KINDS.values()])
     kind = str(rng.choice(list(KINDS), p=shares / shares.sum()))
     loading = float(rng.uniform(0.0, 0.6))
-    effects = tuple(float(one) for one in rng.normal(size=len(LABELS))) if kind == "labels" else ()
+    effects = tuple(float(effect) for effect in rng.normal(size=len(LABELS))) if kind == "labels" else ()
     quantiles = stats.norm.ppf((np.arange(4000) + 0.5) / 4000)
     values = KINDS[kind][0](quantiles)
     if effects:
