@@ -1,15 +1,14 @@
-"""Many samples of one simulation through one learner: errors, standard errors and coverage.
+"""Monte Carlo studies: errors, standard errors and coverage of a learner on many draws of a simulation.
 
-``study`` fits every question of a simulation on many draws and returns a tidy frame, one row for each draw and
-parameter; ``coverage`` sums it up. Work can be spread over processes, written to a file as it goes, and taken up again
-where it stopped.
+``study`` estimates all estimands of a simulation on many draws and returns a tidy frame, one row per draw and parameter;
+``coverage`` summarises it. Work can be spread over processes, saved to a file as it goes, and resumed where it stopped.
 
 Examples
 --------
 >>> import riesz
 >>> draws = riesz.montecarlo.study("binary", n=200, draws=range(3), verbs=["ate"], learner="linear")
->>> riesz.montecarlo.coverage(draws)["draws"].tolist()
-[3]
+>>> riesz.montecarlo.coverage(draws)[["parameter", "draws", "coverage"]].round(2).to_dict("records")
+[{'parameter': 'ATE', 'draws': 3, 'coverage': 0.67}]
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from riesz.learners import Learner
 from riesz.settings import Options, Settings
 from riesz.settings import keywords as setting_keywords
 from riesz.storage.studies import COLUMNS, StudyFile, settings_of, words
-from riesz.syntax.calls import checked
+from riesz.syntax.calls import checked, is_count
 from riesz.version import __version__
 
 _CHUNK = 25  # draws between two writes
@@ -70,19 +69,19 @@ def study(
     simulation : str
         A name in ``riesz.datasets.SIMULATIONS``.
     n : int
-        Rows of a draw.
+        Rows per draw.
     draws : iterable of int
         The seeds of the draws.
     formula : str, optional
-        By default the simulation's own, which is correctly specified for a linear learner.
+        By default the formula of the simulation, which is correctly specified for a linear learner.
     verbs : sequence of str, optional
-        Which of its questions to ask; by default all of them, in one fit.
+        Which estimands of the simulation to estimate, by verb; by default all of them, in one fit.
     path : path, optional
-        A CSV file that results are appended to as they come; draws found there are not run again. A file beside it, with
-        ``.json`` added to its name, says which study it is (simulation, rows, formula, verbs, learner with its settings, options,
-        version): another study is refused. What was cut off when a study was killed is run again.
+        A CSV file to which results are appended as they come; draws in the file are not run again. A file beside it, with
+        ``.json`` added to its name, identifies the study (simulation, rows, formula, verbs, learner with its settings, options,
+        version): a different study is refused. Draws that were cut off when a study was killed are run again.
     processes : int
-        How many processes to use; each keeps to one thread. They end with this one, also when it is killed.
+        Number of processes, each with one thread. They end with this process, also if it is killed.
     **options
 
     Returns
@@ -95,8 +94,12 @@ def study(
     --------
     >>> from riesz import montecarlo
     >>> frame = montecarlo.study("binary", n=300, draws=range(4), verbs=["ate"], learner="linear")
-    >>> frame["parameter"].tolist()
-    ['ATE', 'ATE', 'ATE', 'ATE']
+    >>> frame[["draw", "truth", "estimate", "covered"]].round(1)
+       draw  truth  estimate  covered
+    0     0    1.0       1.0     True
+    1     1    1.0       1.0     True
+    2     2    1.0       0.9     True
+    3     3    1.0       0.9     True
     """
     questions, seeds = _questions(simulation, n, formula, verbs), _seeds(draws)
     _check_processes(processes)
@@ -131,11 +134,11 @@ def study(
 
 
 def _questions(simulation: object, n: object, formula: object, verbs: object) -> list[str]:
-    """The verbs that are asked, all of the simulation's by default; the other arguments are checked, too."""
+    """The verbs, by default all of the simulation's; checks the other arguments as well."""
     if not isinstance(simulation, str):
         raise DataError(f"simulation is {simulation!r}; expected a name, such as 'binary'.")
     known = list(get(simulation).questions)
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= _MOST_ROWS:
+    if not is_count(n, 1, _MOST_ROWS):
         raise DataError(f"n={n!r}: expected a whole number of rows between 1 and {_MOST_ROWS:,}.")
     if formula is not None and not isinstance(formula, str):
         raise FormulaError(
@@ -143,29 +146,29 @@ def _questions(simulation: object, n: object, formula: object, verbs: object) ->
         )
     if verbs is None:
         return known
-    asked = [verbs] if isinstance(verbs, str) else verbs
-    if not isinstance(asked, (list, tuple)):
+    given = [verbs] if isinstance(verbs, str) else verbs
+    if not isinstance(given, (list, tuple)):
         raise DataError(f"verbs is {verbs!r}; expected a list of verbs, such as {known[:1]}.")
-    if not asked:
-        raise DataError(f"verbs is empty; expected some of {listing(known)}, or None for all of them.")
-    for place, verb in enumerate(asked):
+    if not given:
+        raise DataError(f"verbs is empty; expected at least one of {listing(known)}, or None for all of them.")
+    for place, verb in enumerate(given):
         if verb not in known:
             raise DataError(f"verbs has {verb!r}.{nearest(str(verb), known)} {simulation} answers {listing(known)}.")
-        if verb in asked[:place]:
-            raise DataError(f"verbs has {verb!r} twice; ask once.")
-    return list(asked)
+        if verb in given[:place]:
+            raise DataError(f"verbs has {verb!r} twice; give it once.")
+    return list(given)
 
 
 def _seeds(draws: object) -> list[int]:
-    """The draws as whole numbers, each once."""
+    """The draws as whole numbers, without repetitions."""
     if not isinstance(draws, Iterable) or isinstance(draws, (str, bytes)):
         raise DataError(f"draws is {draws!r}; expected several seeds, such as range(100).")
     seeds: dict[int, None] = {}
     for draw in draws:
-        if isinstance(draw, bool) or not isinstance(draw, (int, np.integer)) or draw < 0:
+        if not is_count(draw, 0):
             raise DataError(f"draws has {draw!r}; expected whole numbers, 0 or larger, such as range(100).")
         if int(draw) in seeds:
-            raise DataError(f"draws has {draw} twice; the same draw tells nothing new. Give each seed once.")
+            raise DataError(f"draws has {draw} twice. Give each seed once.")
         seeds[int(draw)] = None
     if not seeds:
         raise DataError("draws is empty; expected at least one seed, such as range(100).")
@@ -173,8 +176,7 @@ def _seeds(draws: object) -> list[int]:
 
 
 def _check_processes(processes: object) -> None:
-    whole = isinstance(processes, (int, np.integer)) and not isinstance(processes, bool)
-    if not whole or not 1 <= processes <= _MOST_PROCESSES:  # type: ignore[operator]
+    if not is_count(processes, 1, _MOST_PROCESSES):
         raise DataError(f"processes={processes!r}: expected a whole number between 1 and {_MOST_PROCESSES}.")
 
 
@@ -220,22 +222,22 @@ def _run(jobs: Sequence[tuple[Any, ...]], processes: int) -> Iterable[pd.DataFra
         try:
             for future in as_completed([pool.submit(_chunk, *job) for job in jobs]):
                 yield future.result()
-        except BaseException:  # an interrupt, too: chunks that wait, or are under way, are of no use any more
+        except BaseException:  # also on an interrupt: the chunks that wait or run are not needed any more
             pool.shutdown(wait=False, cancel_futures=True)
             alive.close()
             raise
 
 
 def _begin_worker(listening: Connection) -> None:
-    """In a new process: keep to one thread, and end when the other end of a pipe is closed.
+    """In a new process: use one thread, and end when the other end of a pipe is closed.
 
-    Two processes that each use every core are slower than two that use one. The other end is closed when the study stops, or when
-    its process is killed; without that a worker would wait for work for ever.
+    Two processes that each use every core are slower than two that use one each. The other end is closed when the study stops or
+    its process is killed; otherwise a worker would wait for work forever.
     """
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the study
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the study handles interrupts
     Thread(target=_end_with, args=(listening,), daemon=True).start()
 
 
@@ -246,10 +248,10 @@ def _end_with(listening: Connection) -> None:
 
 
 def _chunk(
-    name: str, n: int, draws: Sequence[int], formula: str | None, asked: Sequence[str], options: Any
+    name: str, n: int, draws: Sequence[int], formula: str | None, verbs: Sequence[str], options: Any
 ) -> pd.DataFrame:
     simulation = get(name)
-    estimands = [simulation.questions[verb] for verb in asked]
+    estimands = [simulation.questions[verb] for verb in verbs]
     truths = [simulation.truth(estimand) for estimand in estimands]
     rows = []
     for draw in draws:
@@ -263,7 +265,7 @@ def _chunk(
                 "simulation": name,
                 "n": n,
                 "draw": draw,
-                "verb": np.repeat(asked, [len(truth) for truth in truths]),
+                "verb": np.repeat(verbs, [len(truth) for truth in truths]),
                 "parameter": fit.params.index,
                 "truth": np.concatenate(truths),
                 "oracle": np.concatenate([simulation.oracle(estimand, drawn) for estimand in estimands]),
@@ -278,7 +280,7 @@ def _chunk(
 
 @checked("riesz.montecarlo.coverage()")
 def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.01) -> pd.DataFrame:
-    """Sum a study (or several, concatenated) up, one row for each parameter.
+    """Summarise a study, or several concatenated ones, in one row per parameter.
 
     Parameters
     ----------
@@ -287,7 +289,7 @@ def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.0
     level : float
         The nominal coverage.
     family_error : float
-        A row is ``rejected`` when an exact binomial test of the nominal coverage rejects at this level divided by the number of
+        A row is ``rejected`` if an exact binomial test of the nominal coverage rejects at this level divided by the number of
         rows (Bonferroni).
 
     Returns
@@ -300,8 +302,8 @@ def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.0
     --------
     >>> from riesz import montecarlo
     >>> frame = montecarlo.study("binary", n=300, draws=range(4), verbs=["ate"], learner="linear")
-    >>> montecarlo.coverage(frame)["draws"].tolist()
-    [4]
+    >>> montecarlo.coverage(frame)[["parameter", "draws", "bias", "coverage"]].round(1).to_dict("records")
+    [{'parameter': 'ATE', 'draws': 4, 'bias': -0.1, 'coverage': 1.0}]
     """
     keys = ["simulation", "n", "verb", "parameter"]
     error = frame["estimate"] - frame["truth"]

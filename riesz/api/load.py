@@ -27,21 +27,21 @@ from riesz.syntax.calls import checked
 def load(path: str | os.PathLike[str], largest: float | None = None) -> Results:
     """Read a fit that ``fit.save()`` wrote.
 
-    Nothing in the file is run: it holds arrays and JSON. Its formula is evaluated by ``predict`` only if it names columns and known
-    functions, and its policies can do nothing but compute, so a file from a stranger can be loaded. A file that is damaged, was
-    altered, is something else, is too large or was written by a newer version is a :class:`~riesz.errors.DataError`.
+    Loading runs no code: a file holds arrays and JSON. ``predict`` evaluates its formula only if it names columns and known
+    functions, and its policies are arithmetic, so a file from a stranger can be loaded. A file that is damaged, altered, of another
+    kind, too large or written by a newer version raises a :class:`~riesz.errors.DataError`.
 
     Parameters
     ----------
     path : path
     largest : float, optional
-        Bytes that the file may unpack to, since a small file can be made to fill the memory. By default 1 GB, or 100 times the
-        size of the file if that is more; a larger fit that you trust is loaded with, say, ``largest=8e9``.
+        The largest number of bytes that the file may unpack to, because a small file can be made to fill the memory. By default
+        1 GB, or 100 times the size of the file if that is more. For a larger fit that you trust use, for example, ``largest=8e9``.
 
     Returns
     -------
     Results
-        With the summary, tables, diagnostics, ``with_cov``, ``by`` and ``blp`` of the fit that was saved; ``predict`` works where
+        With the summary, tables, diagnostics, ``with_cov``, ``by`` and ``blp`` of the fit that was saved; ``predict`` works if
         formula and estimand are text and numbers (see :meth:`Results.save`).
 
     Examples
@@ -50,8 +50,8 @@ def load(path: str | os.PathLike[str], largest: float | None = None) -> Results:
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     riesz.ate("y ~ treat(a) * .", data, learner="linear").save(pathlib.Path(folder) / "fit.riesz")
-    ...     riesz.load(pathlib.Path(folder) / "fit.riesz").nobs
-    500
+    ...     riesz.load(pathlib.Path(folder) / "fit.riesz").params.round(2).to_dict()
+    {'ATE': 1.46}
     """
     contents = read_fit(path, largest)
     return _results(contents, os.fspath(path))

@@ -1,10 +1,10 @@
-"""Rows that are copies of one another: what a learner may not have on both sides of a split.
+"""Rows that are copies of one another, which must not be on both sides of a split.
 
-A row with frequency 3 and the same row three times are the same data. But a copy tells what its twin's outcome is: folds that
-part them, validation rows whose copies are trained on, and leaving one of them out all promise more than there is. So copies are
-kept in one fold and learned from as one row with their weights summed.
+A row with frequency 3 and the same row three times are the same data. A copy reveals the outcome of the other copies, so errors
+are understated if folds separate copies, if validation rows have copies among the training rows, or if one copy is left out.
+Copies are therefore kept in one fold and learned from as one row whose weight is the sum of theirs.
 
-Only copies of a continuous outcome count: two people with the same 0/1 outcome and the same few covariates are two people.
+Rows count as copies only if the outcome is continuous: two people may well have the same 0/1 outcome and the same few covariates.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from riesz.design.design import Design
 
 Labels = npt.NDArray[np.intp]
 
-_FEWEST = 20  # distinct outcomes, at least, of a continuous one
-_DISTINCT = 0.5  # and their share in the distinct rows
+_FEWEST = 20  # a continuous outcome has at least this many distinct values
+_DISTINCT = 0.5  # and at least this many per distinct row
 
 
 def find_copies(design: Design) -> Labels | None:
-    """Number the distinct rows in the order of their first appearance, shape (n,); None when every row stands alone.
+    """The number of each row's distinct row, in order of first appearance, shape (n,); None if there are no copies.
 
-    Rows are copies when outcome, columns, treatment, cluster and what the moment reads are the same, and no other row has that
+    Rows are copies if they agree in outcome, columns, treatment, cluster and readings of the moment, and no other row has that
     outcome.
 
     Examples
@@ -38,12 +38,12 @@ def find_copies(design: Design) -> Labels | None:
     y = design.y
     ordered = np.sort(y)
     steps = int((ordered[1:] != ordered[:-1]).sum())
-    if steps == len(y) - 1 or steps + 1 < _FEWEST:  # most data end here
+    if steps == len(y) - 1 or steps + 1 < _FEWEST:  # no copies, as in most data
         return None
     values, place, counts = np.unique(y, return_inverse=True, return_counts=True)
     order = np.argsort(place, kind="stable")
     start = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    first = order[start][place]  # of the rows with one's outcome, the first
+    first = order[start][place]  # the first row with the same outcome
     alike = np.logical_and.reduceat(_same(design, first)[order], start)  # whether all rows with an outcome are copies
     distinct = int(alike.sum() + counts[~alike].sum())
     if not (alike & (counts > 1)).any() or len(values) < _DISTINCT * distinct:
@@ -53,7 +53,7 @@ def find_copies(design: Design) -> Labels | None:
 
 
 def _same(design: Design, other: Labels) -> npt.NDArray[np.bool_]:
-    """Whether each row is a copy of another one, given its number, shape (n,)."""
+    """Whether each row is a copy of the row ``other`` gives for it, shape (n,)."""
     z, treatment, weights, groups = design.z, design.treatment, design.reading_weights, design.groups
     same = (z == z[other]).all(axis=1) & (treatment == treatment[other]).all(axis=1)
     same &= (weights == weights[..., other]).all(axis=(0, 1))

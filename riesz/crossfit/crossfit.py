@@ -1,7 +1,7 @@
-"""Sample splitting: who is trained on what, and every row's prediction by a fit that has not seen it.
+"""Cross-fitting: every row is predicted by a fit that was not trained on it.
 
-In: the full design, and what folds must respect (arms, clusters). Out: one :class:`~riesz.predictions.Predictions` of the full
-sample for each repeat, rows in the user's order.
+In: the full design and the splits. Out: one :class:`~riesz.predictions.Predictions` of the full sample per repeat, rows in the
+user's order.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class Split:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be cross-fitted; rows that are copies of one another are learned from as one.
+    """A design and its splits, to be cross-fitted. Rows that are copies of one another are learned from as one row.
 
     Attributes
     ----------
     design : Design
         The full sample.
     splits : sequence of sequence of Split
-        One sequence a repeat.
+        One sequence per repeat.
     seed : int
-        Each split gets a seed of its own from it.
+        The seeds of the splits are drawn from it.
     """
 
     design: Design
@@ -67,7 +67,7 @@ class Problem:
 
     @cached_property
     def copies(self) -> Labels | None:
-        """Numbers of the distinct rows, when there are copies."""
+        """The number of each row's distinct row; None if there are no copies."""
         return find_copies(self.design)
 
     @cached_property
@@ -76,7 +76,7 @@ class Problem:
         return merged(self.design, self.copies)
 
     def training(self, split: Split) -> Design:
-        """What the learner is fitted on."""
+        """The design that the learner is fitted on."""
         if self.copies is None:
             return self.design.take(split.train)
         numbers, distinct = self.copies[split.train], self._distinct
@@ -87,30 +87,30 @@ class Problem:
         return distinct.take(rows)
 
     def seeds(self) -> list[int]:
-        """The seeds of all splits, repeat by repeat."""
+        """One seed per split, repeat by repeat."""
         count = sum(len(repeat) for repeat in self.splits)
         return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence([self.seed, 1]).spawn(count)]
 
 
 @dataclass(frozen=True)
 class CrossFit:
-    """The outcome of cross-fitting.
+    """The result of cross-fitting.
 
     Attributes
     ----------
-    predictions : tuple of Predictions, one a repeat
-        Rescaled, and trimmed where that was asked for.
-    untrimmed : tuple of Predictions, one a repeat
+    predictions : tuple of Predictions, one per repeat
+        Rescaled and, if ``trim`` was given, trimmed.
+    untrimmed : tuple of Predictions, one per repeat
         The same before trimming.
     scales : ndarray, shape (repeats, K)
-        What a scale-free rr was multiplied by.
+        The factors by which a scale-free rr was multiplied.
     caps : ndarray, shape (repeats, K)
         Where |rr| was capped; infinite without trimming.
     folds : ndarray of int, shape (repeats, n)
         Which split predicted each row.
     fits : tuple of Fit
-        One for each split, repeat by repeat.
-    splits : tuple of sequence of Split, one a repeat
+        One per split, repeat by repeat.
+    splits : tuple of sequence of Split, one per repeat
     """
 
     predictions: tuple[Predictions, ...]
@@ -123,9 +123,9 @@ class CrossFit:
 
 
 def make_splits(labels: Sequence[Labels]) -> list[Split]:
-    """Splits from fold labels; with labels in two dimensions (two-way clusters), from every pair of them.
+    """Splits from fold labels: one per label, or with labels in two dimensions (two-way clusters) one per pair of labels.
 
-    A pair trains on the rows that share neither label, so that no cluster of either kind is on both sides
+    The split of a pair trains on the rows that have neither label, so that no cluster of either dimension is on both sides
     (Chiang, Kato, Ma and Sasaki 2022).
     """
     first = labels[0]
@@ -145,42 +145,42 @@ def make_splits(labels: Sequence[Labels]) -> list[Split]:
 
 
 def warn_of_cut_clusters(splits: Sequence[Split], clusters: ClusterLabels) -> None:
-    """Warn when rows of one cluster are both trained on and predicted by one split."""
+    """Warn if a split trains on some rows of a cluster and predicts others."""
     for name, codes in zip(clusters.names, clusters.codes, strict=True):
         both = [np.intersect1d(codes[split.train], codes[split.test]) for split in splits]
         cut, count = len(np.unique(np.concatenate(both))), int(codes.max()) + 1
         if cut:
             warn(
-                f"The folds cut {cut} of {count} clusters of `{name}`: rows of one cluster are trained on and predicted, "
-                "so errors may be too small. Fit with cluster=, or give all rows of a cluster the same fold."
+                f"The folds cut {cut} of {count} clusters of `{name}`: some rows of a cluster are trained on and others "
+                "predicted, so standard errors may be too small. Fit with cluster=, or give all rows of a cluster the same fold."
             )
 
 
 def check_splits(splits: Sequence[Split], arms: Labels | None, levels: Sequence[str], name: str) -> None:
-    """Every training set must hold every arm."""
+    """Refuse splits whose training rows lack an arm."""
     for number, split in enumerate(splits):
         if not len(split.train):
             raise DataError(f"Split {number + 1} has no training rows. Use other folds or fewer of them.")
         if arms is None:
             continue
         seen = np.unique(arms[split.train])
-        lost = [str(level) for code, level in enumerate(levels) if code not in seen]
-        if lost:
+        missing = [str(level) for code, level in enumerate(levels) if code not in seen]
+        if missing:
             raise DataError(
-                f"The training rows of split {number + 1} have no row with {name}={lost[0]}. Use fewer folds, or fold labels of "
-                "your own in which every arm appears at least twice."
+                f"The training rows of split {number + 1} have no row with {name}={missing[0]}. Use fewer folds, or fold labels "
+                "with every arm in at least two folds."
             )
 
 
 class Bar:
-    """A progress bar as learners see it: fits done and, for networks, epoch and losses. It also ends threads that should stop."""
+    """Receives the progress of learners: fits done and, for networks, epoch and losses. It also stops threads that should stop."""
 
     def __init__(self, bar: Any, stop: Event) -> None:
         self._bar, self._stop = bar, stop
         self._next = time.monotonic() + PATIENCE
 
     def done(self) -> None:
-        """One more fit."""
+        """One more fit is done."""
         self._go_on()
         self._bar.update()
 
@@ -189,7 +189,7 @@ class Bar:
             raise Stopped
 
     def tell(self, **facts: object) -> None:
-        """Show how training stands, a few times a second at most."""
+        """Show the state of training, at most five times per second."""
         self._go_on()
         if not self._bar.disable and time.monotonic() >= self._next:
             self._next = time.monotonic() + 0.2
@@ -203,20 +203,20 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     ----------
     problems : sequence of Problem
     learner : Learner
-        Sees the training sets of all problems at once.
+        Gets the training sets of all problems at once.
     n_jobs : int
-        Threads to spread the fits over.
+        Number of threads that the fits are spread over.
     progress : bool or None
-        Show a bar; None shows one in a terminal or notebook once the work takes more than a second or so.
+        Show a progress bar; None shows one in a terminal or notebook if the fits take longer than :data:`PATIENCE`.
 
     Returns
     -------
     list of CrossFit
-        One a problem.
+        One per problem.
     """
     jobs = [(problem, split) for problem in problems for repeat in problem.splits for split in repeat]
     seeds = [seed for problem in problems for seed in problem.seeds()]
-    _foretell(problems, learner, n_jobs)
+    _warn_of_long_fits(problems, learner, n_jobs)
     for problem in problems:
         learner.check(
             problem.design, min(len(problem.training(split)) for repeat in problem.splits for split in repeat)
@@ -228,20 +228,20 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     ):
 
         def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
-            chosen = [jobs[index] for index in batch]
-            designs = [problem.training(split) for problem, split in chosen]
+            batch_jobs = [jobs[index] for index in batch]
+            designs = [problem.training(split) for problem, split in batch_jobs]
             with one_openmp_thread() if learner.one_thread else nullcontext():
                 fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar, stop))
-                return [(fit, _predict(fit, *job)) for fit, job in zip(fits, chosen, strict=True)]
+                return [(fit, _predict(fit, *job)) for fit, job in zip(fits, batch_jobs, strict=True)]
 
         batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
         done = [work(batches[0])] if len(batches) == 1 else in_threads(work, batches, stop)
-    found = iter([pair for batch in done for pair in batch])
-    return [_gather(problem, found) for problem in problems]
+    fitted = iter([pair for batch in done for pair in batch])
+    return [_gather(problem, fitted) for problem in problems]
 
 
-def _foretell(problems: Sequence[Problem], learner: Learner, n_jobs: int) -> None:
-    """Warn of fits that will take long because there are very many columns."""
+def _warn_of_long_fits(problems: Sequence[Problem], learner: Learner, n_jobs: int) -> None:
+    """Warn before the first fit if very many columns make the fits slow."""
     total = count = 0.0
     for problem in problems:
         splits = [split for repeat in problem.splits for split in repeat]
@@ -253,7 +253,7 @@ def _foretell(problems: Sequence[Problem], learner: Learner, n_jobs: int) -> Non
     if total >= LONG:
         columns = max(len(problem.design.names) for problem in problems)
         warn(
-            f"The formula makes {columns:,} columns, so that {count:,.0f} fits will take {words(total)}. Merge rare levels of "
+            f"The formula makes {columns:,} columns, so {count:,.0f} fits will take {words(total)}. Merge rare levels of "
             "factors, leave columns out, or use fewer folds and repeats."
         )
 
@@ -263,12 +263,12 @@ def _predict(fit: Fit, problem: Problem, split: Split) -> Predictions:
     return fit.predict(problem.design.take(split.test))
 
 
-def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> CrossFit:
-    """Put the pieces of one problem together, in its rows' order."""
+def _gather(problem: Problem, fitted: Iterator[tuple[Fit, Predictions]]) -> CrossFit:
+    """Join the fits and predictions of one problem, rows in the order of the design."""
     predictions, factors, fits = [], [], []
     folds = np.empty((len(problem.splits), len(problem.design)), dtype=np.intp)
     for repeat, splits in enumerate(problem.splits):
-        pieces = [next(found) for _ in splits]
+        pieces = [next(fitted) for _ in splits]
         tests = [split.test for split in splits]
         raw = join([predicted for _, predicted in pieces], tests)
         factors.append(scales(raw, problem.design))
@@ -276,14 +276,14 @@ def _gather(problem: Problem, found: Iterator[tuple[Fit, Predictions]]) -> Cross
         fits += [fit for fit, _ in pieces]
         for number, test in enumerate(tests):
             folds[repeat, test] = number
-    made = tuple(predictions)
-    uncapped = np.full((len(made), len(factors[0])), np.inf)
-    return CrossFit(made, made, np.stack(factors), uncapped, folds, tuple(fits), tuple(problem.splits))
+    repeats = tuple(predictions)
+    uncapped = np.full((len(repeats), len(factors[0])), np.inf)
+    return CrossFit(repeats, repeats, np.stack(factors), uncapped, folds, tuple(fits), tuple(problem.splits))
 
 
 def trimmed(crossfit: CrossFit, caps: Array) -> CrossFit:
-    """The same with |rr| capped, shape (repeats, K)."""
+    """A cross-fit with |rr| capped; ``caps`` has shape (repeats, K)."""
     if np.isinf(caps).all():
         return crossfit
-    held = tuple(cap(predictions, most) for predictions, most in zip(crossfit.untrimmed, caps, strict=True))
-    return replace(crossfit, predictions=held, caps=caps)
+    capped = tuple(cap(predictions, most) for predictions, most in zip(crossfit.untrimmed, caps, strict=True))
+    return replace(crossfit, predictions=capped, caps=caps)

@@ -1,6 +1,6 @@
-"""Random folds that spread arms evenly and keep clusters whole, and random parts of the rows.
+"""Random folds that spread arms evenly and keep clusters whole, and random subsets of rows.
 
-For cross-fitting, and for validation and choices inside a learner.
+Used by cross-fitting, and by learners that set rows aside for validation.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Labels = npt.NDArray[np.intp]
 
 
 def draw_part(n: int, most: int, seed: int | Sequence[int]) -> Labels:
-    """At most ``most`` of the numbers 0 to n - 1, in ascending order; all of them if there are no more.
+    """At most ``most`` of the numbers 0 to n - 1, in ascending order; all of them if n is not larger.
 
-    They are drawn at random: every k-th row would be of one kind when rows come in pairs, waves or another rhythm. Of two
-    parts with the same seed the larger one holds the smaller one.
+    They are drawn at random, because every k-th row may be of one kind if rows come in pairs or waves. With the same seed, a
+    larger subset contains a smaller one.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def draw_labels(n: int, folds: int, strata: Labels | None, groups: Labels | None
     load = np.zeros((folds, counts.shape[1]))
     of_group = np.empty(len(counts), dtype=np.intp)
     for group in order:
-        # the fold with the smallest load in the arms this cluster brings, ties by overall load
+        # the fold with the smallest load in the arms of this cluster; ties by overall load
         fullness = load @ shares[group] + 1e-9 * load.sum(axis=1)
         best = int(np.argmin(fullness))
         of_group[group] = best

@@ -1,6 +1,6 @@
-"""Progress bars as text: in a terminal on the standard error, in a notebook in an output of its own that is emptied in the end.
+"""Progress bars as text: on standard error in a terminal, in a separate output that is cleared at the end in a notebook.
 
-Bars made of widgets warn when widgets are not installed, and leave a broken one behind in a notebook that is saved.
+Bars made of widgets warn if widgets are not installed, and leave a broken widget behind in a saved notebook.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tqdm.std import tqdm
 
 
 def progress_bar(**options: Any) -> Any:
-    """A bar of tqdm's, with its options; ``disable=None`` hides it where nobody watches (no terminal and no notebook).
+    """A progress bar of tqdm, with its options; ``disable=None`` hides it outside of terminals and notebooks.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def progress_bar(**options: Any) -> Any:
 
 
 def _in_notebook() -> bool:
-    """Whether this runs in a kernel whose output a notebook shows, and not a console, which cannot replace an output."""
+    """Whether this is the kernel of a notebook; a console, which cannot replace an output, does not count."""
     if any(name == "QT_API" or name.startswith("SPYDER") for name in os.environ):
         return False
     module = sys.modules.get("IPython")
@@ -35,21 +35,21 @@ def _in_notebook() -> bool:
 
 
 class Cell:
-    """What a bar writes to in a notebook: one line, which replaces the line before."""
+    """The file that a bar writes to in a notebook: one line, which replaces the line before."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def isatty(self) -> bool:
-        """Someone watches."""
+        """True, so that tqdm shows the bar."""
         return True
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Does nothing: nothing is buffered."""
 
     def write(self, text: str) -> None:
-        """Show the last line; blanks, with which a bar wipes itself out, leave an empty output."""
-        display: Any = import_module("IPython.display").display  # there is one where this is used
+        """Show the last line; blanks, with which a bar clears itself, leave an empty output."""
+        display: Any = import_module("IPython.display").display  # installed wherever this is used
         line = text.strip("\r\n").strip()
         shown: dict[str, str] = {"text/plain": line} if line else {}
         if self._handle is not None:

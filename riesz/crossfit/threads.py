@@ -1,7 +1,7 @@
-"""Work in several threads: stopping it, and how many threads the libraries below may use meanwhile.
+"""Work in several threads: how to stop it, and how many threads BLAS and torch may use meanwhile.
 
-Work that is not wanted any more cannot be ended from outside, so it asks :func:`go_on` now and then. How many threads BLAS and
-torch use is a setting of the whole process; fits that overlap in time must leave it as the first of them found it.
+Python cannot stop a thread from outside, so long loops call :func:`go_on`. The number of threads that BLAS and torch use is a
+setting of the whole process: after fits that overlap in time, it must be what it was before the first of them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_LISTEN = 0.2  # seconds between two looks for an interrupt, where waiting is deaf to it
-_GRACE = 1.0  # seconds that threads are given to end when their work is not wanted any more
+_LISTEN = 0.2  # seconds between two checks for an interrupt, which waiting does not notice
+_GRACE = 1.0  # seconds to wait for threads that were told to stop
 
 _here = local()
 
 
 class Stopped(Exception):
-    """Raised in a thread whose work is not wanted any more."""
+    """Raised in a thread that should stop."""
 
 
 def go_on() -> None:
@@ -42,10 +42,10 @@ def go_on() -> None:
 
 
 def in_threads(work: Callable[[Task], Result], tasks: Sequence[Task], stop: Event) -> list[Result]:
-    """Do every task in a thread of its own, and give the results in order.
+    """Do every task in a separate thread, and return the results in order.
 
-    When one fails, or an interrupt comes, ``stop`` is set and the error raised. Threads that do not hear of it soon, because they
-    are inside a long call of a library, are not waited for: they end when that call does, or with the process.
+    If a task fails, or on an interrupt, ``stop`` is set and the error is raised. Threads that do not react within a second, because
+    a library call takes long, are not waited for: they end when that call does, or with the process.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def in_threads(work: Callable[[Task], Result], tasks: Sequence[Task], stop: Even
 
 
 class _Limit:
-    """One thread for BLAS and torch while a fit is inside: the first one in notes what was set, the last one out sets it again."""
+    """One thread for BLAS and torch while any fit runs: the first fit records the previous numbers, the last one restores them."""
 
     def __init__(self) -> None:
         self._lock, self._inside = Lock(), 0
@@ -102,7 +102,7 @@ class _Limit:
                 self._torch = torch.get_num_threads()
                 _set_threads((library, 1) for library in libraries)
             self._inside += 1
-            torch.set_num_threads(1)  # in part a setting of the thread that calls
+            torch.set_num_threads(1)  # partly a setting of the calling thread
 
     def leave(self) -> None:
         import torch
@@ -115,9 +115,9 @@ class _Limit:
 
 
 def _set_threads(numbers: Iterable[tuple[Any, int]]) -> None:
-    """Set the number of threads of libraries, whoever has set it before.
+    """Set the number of threads of libraries, also if another thread has set it before.
 
-    Newer versions of threadpoolctl let one thread of a process set those of OpenBLAS, and silently ignore all others.
+    Newer versions of threadpoolctl let only one thread of a process set the number for OpenBLAS, and silently ignore the others.
     """
     free = getattr(OpenBLASController, "clear_controlling_thread", None)
     if free is not None:
@@ -133,9 +133,9 @@ _limit = _Limit()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for BLAS and torch inside the block, also when blocks of several threads overlap.
+    """One thread for BLAS and torch inside the block, also if blocks of several threads overlap.
 
-    Torch's own matrix products are not reached by BLAS' limits once somebody has set its threads.
+    Torch needs its own limit: once its number of threads is set, limits for BLAS do not affect its matrix products.
     """
     _limit.enter()
     try:

@@ -1,4 +1,4 @@
-"""Trimming: where |rr| is capped, as a number or as a quantile of |rr| over the rows."""
+"""Trimming: |rr| is capped at a number, or at a quantile of |rr| over the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 from riesz.syntax.caller import warn
 
-_MOST_HELD = 0.3  # the share of rows above which a cap deserves a word
+_MOST_CAPPED = 0.3  # warn if a larger share of rows is capped
 _PERCENT = re.compile(r"\s*(\d+(\.\d*)?|\.\d+)\s*%\s*")
 
 
@@ -32,7 +32,7 @@ class Trimming:
     value : float or None
         The cap itself.
     share : float or None
-        The share of rows whose |rr| is not above the cap, when the cap is a quantile.
+        The share of rows whose |rr| is not above the cap, if the cap is a quantile.
     """
 
     value: float | None = None
@@ -51,21 +51,21 @@ def read_trim(trim: Any) -> Trimming | None:
     if isinstance(trim, Real) and trim is not True and 0 < float(trim) < np.inf:
         return Trimming(value=float(trim))
     raise LearnerError(
-        f"trim={trim!r}: wanted the largest |rr| as a positive number, such as 20, or a quantile of |rr|, such as '99%'."
+        f"trim={trim!r}: expected the largest |rr| as a positive number, such as 20, or a quantile of |rr|, such as '99%'."
     )
 
 
 def trim(crossfit: CrossFit, trimming: Trimming | None, design: Design) -> CrossFit:
-    """Cap |rr| in every repeat; the cap is one number for each parameter and repeat."""
+    """Cap |rr| in every repeat; there is one cap per parameter and repeat."""
     if trimming is None:
         return crossfit
     caps = _caps(crossfit.untrimmed, trimming, design)
-    held = float(
+    capped = float(
         np.mean([np.abs(p.rr.observed) > cap[:, None] for p, cap in zip(crossfit.untrimmed, caps, strict=True)])
     )
-    if trimming.value is not None and held > _MOST_HELD:
+    if trimming.value is not None and capped > _MOST_CAPPED:
         hint = f" For a quantile write trim='{100 * trimming.value:g}%'." if trimming.value < 1 else ""
-        warn(f"trim={trimming.value:g} caps |rr| on {held:.0%} of the rows, so little of it is left.{hint}")
+        warn(f"trim={trimming.value:g} caps |rr| on {capped:.0%} of the rows, so little of it is left.{hint}")
     return trimmed(crossfit, caps)
 
 

@@ -1,4 +1,4 @@
-r"""How much a confounder that nobody measured could change the estimate.
+r"""How much an unmeasured confounder could change the estimate.
 
 For any average moment the bias from omitting latent variables is at most (Chernozhukov, Cinelli, Newey, Sharma and Syrgkanis,
 "Long story short: omitted variable bias in causal machine learning")
@@ -32,13 +32,13 @@ from riesz.errors import RieszError
 from riesz.inference import Clusters, Estimate, Weights, covariance
 from riesz.predictions import Predictions
 
-_ROUNDING = 1e-13  # of an outcome, as a share of its size
-_ALL = 1e9  # a strength that only a confounder which explains everything has: 1 - c is below rounding
+_ROUNDING = 1e-13  # rounding error of an outcome, relative to its size
+_ALL = 1e9  # a strength that only a confounder which explains everything reaches: 1 - c is below rounding error
 
 
 @dataclass(frozen=True)
 class Elements:
-    """What sensitivity needs to know of a fit; R repeats, K parameters.
+    """What a sensitivity analysis needs from a fit; R repeats, K parameters.
 
     Attributes
     ----------
@@ -67,10 +67,10 @@ def sensitivity_elements(
     weights: Weights,
     clusters: Clusters,
 ) -> Elements:
-    """Residual variance, length of the representer and their joint precision with the estimate, one a repeat."""
+    """Residual variance, variance of the representer and their covariance with the estimate, per repeat."""
     normalizer = design.normalizer
     size = design.mean(normalizer)[:, None]
-    found = []
+    repeats = []
     for one, estimate in zip(predictions, estimates, strict=True):
         square = (design.y - one.mu.observed) ** 2
         length = (2 * design.apply(one.rr) - one.rr.observed**2) / size**2
@@ -78,8 +78,8 @@ def sensitivity_elements(
         _check_length(nu2, names)
         if sigma2 <= _ROUNDING**2 * design.mean(design.y**2):
             raise RieszError(
-                "mu fits the outcome without error, so there is no residual variance that a confounder could explain, and no "
-                "sensitivity to analyse. Is a covariate the outcome itself?"
+                "mu fits the outcome without error, so there is no residual variance that a confounder could explain. Check "
+                "whether a covariate is the outcome itself."
             )
         bias = np.sqrt(sigma2 * nu2)
         pull = (sigma2 * (length - nu2[:, None]) + nu2[:, None] * (square - sigma2)) / (2 * bias[:, None])
@@ -87,29 +87,29 @@ def sensitivity_elements(
         joint = covariance(np.column_stack([estimate.variation, pull.T]), weights, clusters)
         k = len(nu2)
         spread = np.stack([np.diag(joint[:k, :k]), np.diag(joint[:k, k:]), np.diag(joint[k:, k:])], axis=-1)
-        found.append((estimate.value, bias, sigma2, nu2, spread))
-    return Elements(*(np.stack(parts) for parts in zip(*found, strict=True)))
+        repeats.append((estimate.value, bias, sigma2, nu2, spread))
+    return Elements(*(np.stack(parts) for parts in zip(*repeats, strict=True)))
 
 
 def _check_length(nu2: Array, names: Sequence[str]) -> None:
     bad = [f"{name} ({value:.3g})" for name, value in zip(names, nu2, strict=True) if value <= 0]
     if bad:
         raise RieszError(
-            f"The variance of the Riesz representer, 2 E_n[m(rr)] - E_n[rr^2], is not positive for {', '.join(bad)}; wanted a "
-            "positive number. The representer is too noisy for a sensitivity analysis: use a simpler formula, a larger rr "
+            f"The variance of the Riesz representer, 2 E_n[m(rr)] - E_n[rr^2], is not positive for {', '.join(bad)}. The "
+            "representer is too noisy for a sensitivity analysis: use a simpler formula, a larger rr "
             "penalty, or more rows."
         )
 
 
 def strength(cf_y: Array | float, cf_d: Array | float, rho: float) -> Array:
-    """How strong the confounding is: the bias is this times B."""
+    """The strength of confounding: the bias is this times B."""
     return np.asarray(abs(rho) * np.sqrt(cf_y * (cf_d / (1.0 - np.asarray(cf_d)))))
 
 
 def bounds(elements: Elements, component: int, s: Array, level: float) -> pd.DataFrame:
-    """Bounds of one parameter at strengths s, with confidence bounds that are one-sided and of the given level each.
+    """Bounds of one parameter at strengths s, with one-sided confidence bounds, each of the given level.
 
-    Over repeats, bounds are the median and their variances the median of :math:`V_r + (bound_r - median)^2`, as for estimates.
+    Over repeats, a bound is the median and its variance the median of :math:`V_r + (bound_r - median)^2`, as for estimates.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def bounds(elements: Elements, component: int, s: Array, level: float) -> pd.Dat
     Returns
     -------
     pandas.DataFrame
-        ``lower, upper, conf_low, conf_high``, a row for each strength.
+        ``lower, upper, conf_low, conf_high``, one row per strength.
     """
     lower, low_error = _side(elements, component, s, -1.0)
     upper, up_error = _side(elements, component, s, 1.0)
@@ -134,9 +134,9 @@ def bounds(elements: Elements, component: int, s: Array, level: float) -> pd.Dat
 def _side(elements: Elements, component: int, s: Array, sign: float) -> tuple[Array, Array]:
     """The bound on one side and its standard error, both of shape (S,)."""
     value, bias = elements.value[:, component, None], elements.bias[:, component, None]
-    own, cross, other = (elements.spread[:, component, j, None] for j in range(3))
+    variance_value, cross, variance_bias = (elements.spread[:, component, j, None] for j in range(3))
     each = value + sign * s * bias
-    variance = own + 2 * sign * s * cross + s**2 * other
+    variance = variance_value + 2 * sign * s * cross + s**2 * variance_bias
     middle = np.median(each, axis=0)
     return middle, np.sqrt(np.median(variance + (each - middle) ** 2, axis=0))
 
@@ -150,7 +150,7 @@ def robustness_values(elements: Elements, component: int, rho: float, level: flo
     z = stats.norm.ppf(level)
 
     def distance(s: float, confidence: float) -> float:
-        """How far the bound still is from the null."""
+        """The distance of the bound from the null."""
         bound, error = _side(elements, component, np.array([s]), toward)
         return float(-toward * (bound[0] - null) - confidence * error[0])
 
@@ -158,7 +158,7 @@ def robustness_values(elements: Elements, component: int, rho: float, level: flo
 
 
 def _first_zero(distance: Callable[[float, float], float], confidence: float) -> float:
-    """The strength at which the distance is used up; infinite when it takes more than ``_ALL``."""
+    """The strength at which the distance is zero; infinite if it is larger than ``_ALL``."""
     if distance(0.0, confidence) <= 0:
         return 0.0
     high = 1e-3
@@ -170,7 +170,7 @@ def _first_zero(distance: Callable[[float, float], float], confidence: float) ->
 
 
 def _common_share(s: float, rho: float) -> float:
-    """The c with s = |rho| c / sqrt(1 - c); 1 when no confounder is strong enough."""
+    """The c with s = |rho| c / sqrt(1 - c); 1 if no confounder is strong enough."""
     if s == 0:
         return 0.0
     if rho == 0:
@@ -179,30 +179,30 @@ def _common_share(s: float, rho: float) -> float:
 
 
 def benchmark(long: Elements, short: Elements, component: int) -> dict[str, float]:
-    r"""How strong a confounder would be that resembles observed columns, from a fit with and a fit without them.
+    r"""The strength of a confounder that resembles observed columns, from a fit with and a fit without them.
 
     .. math:: c_Y = (\sigma_s^2 - \sigma^2) / \sigma^2, \qquad c_D = 1 - \nu_s^2 / \nu^2, \qquad
        \rho = \frac{\theta_s - \theta}{\sqrt{(\sigma_s^2 - \sigma^2)(\nu^2 - \nu_s^2)}},
 
-    the subscript s marking the fit without. The latent variable explains as much more of the outcome as the columns do, and
-    lengthens the representer by the same factor. Negative gains, which are sampling error, count as zero; rho, which is cut to
-    [-1, 1], is then not a number, since a strength of zero says nothing of it. Over repeats, the median.
+    where the subscript s marks the fit without them. The latent variable explains as much more of the outcome as the columns do,
+    and increases the variance of the representer by the same factor. Negative gains are sampling error and count as zero; rho,
+    which is limited to [-1, 1], is then NaN, because a strength of zero does not determine it. Over repeats, the median.
 
     Returns
     -------
     dict
-        ``cf_y, cf_d, rho, change``, the last being the estimate without the columns minus the estimate with them.
+        ``cf_y, cf_d, rho, change``; ``change`` is the estimate without the columns minus the estimate with them.
     """
     gain = short.sigma2 - long.sigma2
     growth = long.nu2[:, component] - short.nu2[:, component]
     change = short.value[:, component] - long.value[:, component]
-    told = min(np.median(gain), np.median(growth)) > 0
+    positive = min(np.median(gain), np.median(growth)) > 0
     gain, growth = np.maximum(gain, 0.0), np.maximum(growth, 0.0)
     most = np.sqrt(gain * growth)
     rho = np.divide(change, most, out=np.sign(change), where=most > np.abs(change))
     return {
         "cf_y": float(np.median(np.minimum(gain / long.sigma2, 1.0))),
         "cf_d": float(np.median(growth / long.nu2[:, component])),
-        "rho": float(np.median(rho)) if told else np.nan,
+        "rho": float(np.median(rho)) if positive else np.nan,
         "change": float(np.median(change)),
     }
