@@ -241,12 +241,12 @@ class Simulation:
 
     def _bind(self, estimand: Estimand, frame: pd.DataFrame) -> tuple[Component, ...]:
         treatment = self.assignment.treatment
-        wanted = estimand.wanted(frame[treatment.name])
+        kind = estimand.treatment_kind(frame[treatment.name])
         has = "arms" if treatment.levels else "number"
-        if wanted not in (has, "any"):
-            kind = "has arms" if treatment.levels else "is continuous"
+        if kind not in (has, "any"):
+            is_so = "has arms" if treatment.levels else "is continuous"
             raise EstimandError(
-                f"`{estimand.verb}` does not apply to the simulation {self.name}, whose treatment `{treatment.name}` {kind}. Use "
+                f"`{estimand.verb}` does not apply to the simulation {self.name}, whose treatment `{treatment.name}` {is_so}. Use "
                 f"{', '.join(self.questions)} or a custom moment."
             )
         sample = Sample(frame, treatment, np.arange(len(frame)), len(frame))

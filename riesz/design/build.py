@@ -24,7 +24,7 @@ from riesz.estimands import Component, Estimand, Sample
 from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.expressions import call
 from riesz.estimands.linear_form import LinearForm, Mu, Reading, read
-from riesz.estimands.treatment import Treatment, Wanted, describe_treatment
+from riesz.estimands.treatment import Treatment, TreatmentKind, describe_treatment
 from riesz.syntax.columns import Columns
 from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.evaluation import evaluate_term
@@ -71,9 +71,8 @@ def build(
     if formula.treatment_expression is not None:
         made = evaluate_term(formula.treatment_expression, data, context, "treatment")
         data = replace_columns(data, {formula.treatment: made})
-    treatment, column = describe_treatment(
-        data[formula.treatment], formula.reference, _wanted(estimands, data[formula.treatment]), estimands[0].verb
-    )
+    kind = _treatment_kind(estimands, data[formula.treatment])
+    treatment, column = describe_treatment(data[formula.treatment], formula.reference, kind, estimands[0].verb)
     if not treatment.levels:
         _refuse_extremes(treatment.values(data), f"Treatment `{treatment.name}`")
     data = replace_columns(data, {formula.treatment: column})
@@ -117,14 +116,14 @@ def build(
     return Blueprint(Design(base, slice(None)), components, treatment, data)
 
 
-def _wanted(estimands: Sequence[Estimand], column: pd.Series) -> Wanted:
-    wanted: set[Wanted] = {estimand.wanted(column) for estimand in estimands}
-    if {"arms", "number"} <= wanted:
+def _treatment_kind(estimands: Sequence[Estimand], column: pd.Series) -> TreatmentKind:
+    kinds: set[TreatmentKind] = {estimand.treatment_kind(column) for estimand in estimands}
+    if {"arms", "number"} <= kinds:
         verbs = ", ".join(estimand.verb for estimand in estimands)
         raise EstimandError(
             f"The estimands {verbs} want a treatment with arms and a continuous one at once. Fit them apart."
         )
-    return next(iter(wanted - {"any"}), "any")
+    return next(iter(kinds - {"any"}), "any")
 
 
 def outcome_values(formula: Formula, data: pd.DataFrame, family: str, context: Mapping[str, Any]) -> Array:
@@ -294,7 +293,7 @@ def _anchor(
             if isinstance(error, EstimandError):
                 raise
             raise EstimandError(
-                f"The anchor of {name} gave values that are not numbers; wanted one number a row."
+                f"The anchor of {name} gave values that are not numbers; expected one number per row."
             ) from None
         if value.ndim > 1 or (value.ndim == 1 and len(value) != len(data)):
             raise EstimandError(

@@ -13,7 +13,11 @@ from riesz.registry import Registry
 Diagnostic = Callable[[Predictions, Design], pd.DataFrame]
 
 #: Name to diagnostic; ``fit.diagnostics()`` shows their columns side by side.
-DIAGNOSTICS: Registry[Diagnostic] = Registry({"representer_health": "riesz.diagnostics.weights:representer_health"})
+DIAGNOSTICS: Registry[Diagnostic] = Registry(
+    {
+        "representer_health": "riesz.diagnostics.weights:representer_health",
+    }
+)
 
 __all__ = ["DIAGNOSTICS", "Diagnostic", "diagnose"]
 

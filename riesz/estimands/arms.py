@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from riesz.errors import EstimandError
-from riesz.estimands.base import Component, Estimand, Sample, arm_name, need_binary, ones, owned
-from riesz.estimands.treatment import Wanted
+from riesz.estimands.base import Component, Estimand, Sample, arm_name, copied, need_binary, ones
+from riesz.estimands.treatment import TreatmentKind
 from riesz.storage.coding import stored
 from riesz.syntax.labels import label
 
@@ -22,7 +22,7 @@ from riesz.syntax.labels import label
 @stored
 @dataclass(frozen=True)
 class ATE(Estimand):
-    r"""Average treatment effect, one contrast for each arm that is not the reference.
+    r"""Average treatment effect; with several arms, one contrast per arm against the reference.
 
     .. math:: \psi_j = E[\mu(j, X) - \mu(0, X)], \qquad \beta = 1\{A = j\}, \quad h(\beta) = 1.
 
@@ -38,11 +38,8 @@ class ATE(Estimand):
 
     verb: ClassVar[str] = "ate"
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         return "arms"
-
-    def specifications(self) -> Sequence[Any]:
-        return ()
 
     def components(self, sample: Sample) -> tuple[Component, ...]:
         return _contrasts(sample, "ATE", "all", "Average treatment effect")
@@ -51,7 +48,7 @@ class ATE(Estimand):
 @stored
 @dataclass(frozen=True)
 class ATT(Estimand):
-    r"""Average treatment effect on the treated (on those in arm j, for several arms).
+    r"""Average treatment effect on the treated; with several arms, on those in arm j.
 
     .. math:: \psi_j = E[1\{A=j\}\{\mu(j, X) - \mu(0, X)\}] / P(A = j), \qquad \beta = 1\{A = j\}.
 
@@ -68,11 +65,8 @@ class ATT(Estimand):
 
     verb: ClassVar[str] = "att"
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         return "arms"
-
-    def specifications(self) -> Sequence[Any]:
-        return ()
 
     def components(self, sample: Sample) -> tuple[Component, ...]:
         return _contrasts(sample, "ATT", "treated", "Average treatment effect on the treated")
@@ -81,7 +75,7 @@ class ATT(Estimand):
 @stored
 @dataclass(frozen=True)
 class ATC(Estimand):
-    r"""Average treatment effect on the controls (on those in the reference arm).
+    r"""Average treatment effect on the controls, those in the reference arm.
 
     .. math:: \psi_j = E[1\{A=0\}\{\mu(j, X) - \mu(0, X)\}] / P(A = 0), \qquad \beta = 1\{A = j\}.
 
@@ -95,21 +89,20 @@ class ATC(Estimand):
 
     verb: ClassVar[str] = "atc"
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         return "arms"
-
-    def specifications(self) -> Sequence[Any]:
-        return ()
 
     def components(self, sample: Sample) -> tuple[Component, ...]:
         return _contrasts(sample, "ATC", "controls", "Average treatment effect on the controls")
 
 
 def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Component, ...]:
-    """mu(j, X) - mu(0, X), averaged over everyone, over arm j, or over the reference arm."""
+    """mu(j, X) - mu(0, X), averaged over all rows, over arm j, or over the reference arm."""
     treatment = sample.treatment
     reference = treatment.reference
-    labelled = treatment.is_binary and isinstance(reference, str)  # of labels nobody knows which comes first
+    labelled = treatment.is_binary and isinstance(
+        reference, str
+    )  # unlike 0 and 1, labels do not tell which is the reference
     marked = f"{treatment.label(reference)} (reference)" if labelled else treatment.label(reference)
 
     def contrast(level: Any) -> Component:
@@ -141,8 +134,8 @@ class APE(Estimand):
     Parameters
     ----------
     policy : str, callable or array_like
-        The probability of treatment for each row, in [0, 1]; true/false counts as 1/0. The treated arm is the one that is
-        not the reference; with labels, say which is which: ``treat(arm, reference="placebo")``.
+        The probability of treatment per row, in [0, 1], such as ``"age > 40"``; true and false are 1 and 0. The treated arm is the
+        one that is not the reference; if arms have labels, name the reference: ``treat(arm, reference="placebo")``.
 
     References
     ----------
@@ -159,10 +152,14 @@ class APE(Estimand):
     policy: Any
     verb: ClassVar[str] = "ape"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", owned(self.policy))
+    @classmethod
+    def example(cls) -> APE:
+        return cls("0.2 + 0.6 * (x1 > 0)")
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", copied(self.policy))
+
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         return "arms"
 
     def specifications(self) -> Sequence[Any]:
@@ -174,8 +171,8 @@ class APE(Estimand):
         pi = sample.per_row(self.policy, "policy")
         if pi.min() < 0 or pi.max() > 1:
             raise EstimandError(
-                f"policy ranges from {label(pi.min())} to {label(pi.max())}; `ape` wants the probability of treatment, in [0, 1]. "
-                "For a continuous treatment moved up or down use `riesz.ipe`."
+                f"policy ranges from {label(pi.min())} to {label(pi.max())}; `ape` needs the probability of treatment, in [0, 1]. "
+                "To move a continuous treatment up or down, use `riesz.ipe`."
             )
         reference, treated = treatment.levels
         treated_label = treatment.label(treated)

@@ -1,8 +1,8 @@
 """The contract of an estimand: psi = E[m(mu, W)] / E[normalizer(W)].
 
-An :class:`Estimand` holds settings only (a policy, a shift). Bound to a :class:`Sample` it gives one
-:class:`Component` for each number it asks for; a component carries the moment's formula, the anchor (the paper's
-beta, a known function with h(beta) != 0) and the normalizer. Nothing to the right of ``design`` knows more than that.
+An :class:`Estimand` holds settings only (a policy, a shift). Bound to a :class:`Sample` it gives one :class:`Component` per
+parameter: the formula of the moment, the anchor (the paper's beta, a known function with h(beta) != 0) and the normalizer.
+Nothing to the right of ``design`` knows more than that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from riesz.arrays import Array
 from riesz.errors import EstimandError
 from riesz.estimands.expressions import names_in, per_row
 from riesz.estimands.linear_form import LinearForm, Mu
-from riesz.estimands.treatment import Treatment, Wanted
+from riesz.estimands.treatment import Treatment, TreatmentKind
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Sample:
         The rows in use.
     treatment : Treatment
     kept : ndarray of int, shape (n,)
-        Where these rows stand in the user's table.
+        The positions of these rows in the user's table.
     total : int
         Rows of the user's table.
     context : mapping
@@ -41,11 +41,11 @@ class Sample:
     columns : tuple of str
         Every column of the user's table, for suggestions.
     fitted : pandas.DataFrame or None
-        The rows of the fit, when the data are new rows that it predicts: constants are measured on them.
+        The rows of the fit if the data are new rows: constants, such as means, are computed on the rows of the fit.
     covariates : tuple of str
         The formula's covariates.
     weights : ndarray, shape (rows of the fit,), or None
-        How the rows of the fit count; None for all alike.
+        Weights of the rows of the fit; None if all are equal.
     """
 
     data: pd.DataFrame
@@ -59,25 +59,25 @@ class Sample:
     weights: Array | None = None
 
     def per_row(self, spec: Any, what: str) -> Array:
-        """One number per row from whatever the user wrote."""
+        """One number per row from a string, function, array or number that the user gave."""
         return per_row(spec, self.data, self.kept, self.total, self.context, what, self.columns)
 
     def of(self, spec: Any, data: pd.DataFrame, what: str) -> Array:
-        """The same on any frame with the columns of the data, for what is a function of the frame."""
+        """The same on any frame with the columns of the data, for values that are functions of the frame."""
         return per_row(spec, data, np.arange(len(data)), len(data), self.context, what, self.columns)
 
     def reads_covariates_alone(self, spec: Any, what: str) -> bool:
-        """Whether the user wrote an expression over covariates of the formula, and over nothing else in the data."""
+        """Whether the user gave an expression over covariates of the formula and over no other column."""
         read = names_in(spec, what) & {*self.data.columns, *self.columns} if isinstance(spec, str) else set()
         return bool(read) and read <= set(self.covariates)
 
     def centred(self) -> Callable[[pd.DataFrame], Array]:
-        """The treatment of any rows less its mean over the fitted ones: an anchor that does not depend on where zero is."""
+        """The treatment of any rows minus its mean over the rows of the fit: an anchor that does not depend on where zero is."""
         centre = self.mean(self.treatment.values(self.data if self.fitted is None else self.fitted))
         return lambda data: np.asarray(self.treatment.values(data) - centre)
 
     def mean(self, values: Array) -> Any:
-        """The mean over the rows of the fit, on the first axis, as they count: a row of frequency 2 is two rows."""
+        """The weighted mean over the rows of the fit, on the first axis."""
         if self.weights is None or np.ptp(self.weights) == 0:
             return values.mean(axis=0)
         return self.weights @ values / self.weights.sum()
@@ -95,7 +95,7 @@ def ones(data: pd.DataFrame) -> Array:
 
 @dataclass(frozen=True)
 class Component:
-    """One number to estimate.
+    """One parameter to estimate.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Component:
     moment : callable
         ``(mu, data) -> LinearForm``: the formula of m.
     anchor : callable or None
-        ``frame -> (n,)``: the paper's beta; None asks for an automatic one.
+        ``frame -> (n,)``: the paper's beta; None if it is to be chosen automatically.
     symbol, words : str
         The estimand in symbols and in words, for the summary.
     normalizer : callable
@@ -122,44 +122,57 @@ class Component:
 class Estimand(ABC):
     """A question about mu: settings only, no data.
 
-    Subclasses are frozen dataclasses. ``components`` is called once for a fit, on the full sample, before any
-    training; everything that can be wrong with the question is raised there.
+    Subclasses are frozen dataclasses. ``components`` is called once per fit, on the full sample, before any training; it raises
+    :class:`~riesz.errors.EstimandError` if the question cannot be answered.
+
+    A subclass in :data:`~riesz.estimands.ESTIMANDS` has a verb, ``riesz.<verb>()``, with its settings as arguments and its
+    docstring as documentation. Files of fits hold it if it has the decorator :func:`~riesz.storage.coding.stored`.
+
+    Attributes
+    ----------
+    verb : str
+        Its name in the registry and in messages.
     """
 
     verb: ClassVar[str]
 
+    @classmethod
+    def example(cls) -> Estimand:
+        """A question that tests ask of data with a treatment and the covariates ``x1`` and ``x2``; by default without settings."""
+        return cls()
+
     @abstractmethod
-    def wanted(self, column: pd.Series) -> Wanted:
-        """Whether the estimand wants arms, a number, or takes either, given the treatment's column."""
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
+        """Whether the estimand needs arms, a continuous number, or takes either, given the treatment's column."""
 
     @abstractmethod
     def components(self, sample: Sample) -> tuple[Component, ...]:
         """Bind the estimand to the rows in use."""
 
-    @abstractmethod
     def specifications(self) -> Sequence[Any]:
-        """What the user wrote over the data: strings, callables, arrays, numbers; empty when there is nothing."""
+        """The settings that refer to the data: strings, callables, arrays, numbers; by default none."""
+        return ()
 
     def columns(self, available: Sequence[str]) -> set[str]:
-        """The columns that the user's strings read. A string that is no expression (a level) reads none."""
-        found: set[str] = set()
+        """The columns that the user's strings read. A string that is a level, not an expression, reads none."""
+        names: set[str] = set()
         for text in filter(lambda spec: isinstance(spec, str), self.specifications()):
             try:
-                found |= names_in(text, self.verb)
+                names |= names_in(text, self.verb)
             except EstimandError:
-                continue  # `components` judges it, and says what is wrong
-        return found & set(available)
+                continue  # `components` raises it with the reason
+        return names & set(available)
 
     @property
     def reads_everything(self) -> bool:
-        """Whether a callable may look at any column."""
+        """Whether a function of the user may read any column."""
         return any(callable(spec) for spec in self.specifications())
 
 
-def owned(spec: Any) -> Any:
-    """What the user wrote, in a copy that later changes to the user's arrays do not reach."""
+def copied(spec: Any) -> Any:
+    """A copy of a setting, so that later changes to the user's arrays have no effect."""
     if isinstance(spec, (list, tuple)):
-        parts = [owned(part) for part in spec]
+        parts = [copied(part) for part in spec]
         return parts if isinstance(spec, list) else tuple(parts)
     return spec.copy() if isinstance(spec, (np.ndarray, pd.Series, pd.Index)) else spec
 
@@ -175,6 +188,6 @@ def need_binary(treatment: Treatment, verb: str) -> None:
     """Refuse more than two arms."""
     if not treatment.is_binary:
         raise EstimandError(
-            f"Treatment `{treatment.name}` has {len(treatment.levels)} arms; `{verb}` wants two. Use `riesz.mean` with "
-            "`at=` for the mean under each arm, or keep two arms."
+            f"Treatment `{treatment.name}` has {len(treatment.levels)} arms; `{verb}` needs two. Use `riesz.mean` with "
+            "`at=` for the mean outcome in each arm, or keep two arms."
         )

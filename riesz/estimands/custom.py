@@ -1,9 +1,9 @@
 r"""Moments that users write, and the anchor that is chosen for them.
 
-The automatic anchor is, among linear combinations :math:`\beta = d(z)'\gamma` of a small dictionary of functions
-of the treatment and the covariates, the one that maximises :math:`h_n(\beta)^2 / \|\beta\|_n^2`. Its
-solution :math:`\gamma = E_n[d d']^{-1} h_n(d)` is the closed-form linear Riesz regression on the dictionary, so the anchor is
-as well aligned with the Riesz representer as the dictionary allows. It is chosen once, on the full sample.
+Among linear combinations :math:`\beta = d(z)'\gamma` of a small dictionary of functions of the treatment and the covariates, the
+automatic anchor maximises :math:`h_n(\beta)^2 / \|\beta\|_n^2`. The solution :math:`\gamma = E_n[d d']^{-1} h_n(d)` is the
+closed-form linear Riesz regression on the dictionary, so the anchor is as close to the Riesz representer as the dictionary allows.
+It is chosen once, on the full sample.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from riesz.errors import EstimandError
 from riesz.estimands.base import Component, Estimand, Sample, ones
 from riesz.estimands.expressions import call, per_row
 from riesz.estimands.linear_form import LinearForm, Mu
-from riesz.estimands.treatment import Wanted
+from riesz.estimands.treatment import TreatmentKind
 
 MOST_DICTIONARY_COVARIATES = 10
 
@@ -37,11 +37,11 @@ class CustomMoment(Estimand):
         ``data``; ``mu.derivative(frame, wrt="a")`` its derivative. Readings may be added, subtracted and
         multiplied by numbers or columns.
     anchor : callable, optional
-        ``frame -> one value a row``: a known function with a non-zero moment. Chosen automatically when missing.
+        ``frame -> one value per row``: a known function with a non-zero moment. Chosen automatically if not given.
     name : str
         The parameter's name in tables.
     normalizer : callable, optional
-        ``data -> one value a row``; the estimand is then E[moment] / E[normalizer].
+        ``data -> one value per row``; the estimand is then E[moment] / E[normalizer].
 
     Examples
     --------
@@ -64,7 +64,7 @@ class CustomMoment(Estimand):
     normalizer: Callable[[pd.DataFrame], Any] | None = None
     verb: ClassVar[str] = "estimate"
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         return "any"
 
     def specifications(self) -> Sequence[Any]:
@@ -94,15 +94,15 @@ class CustomMoment(Estimand):
             ) from error
         if not isinstance(form, LinearForm):
             raise EstimandError(
-                f"The custom moment returned a {type(form).__name__}; wanted a linear form such as "
+                f"The custom moment returned a {type(form).__name__}; expected a linear form such as "
                 "mu(data.assign(a=1)) - mu(data.assign(a=0)). Return it without calling .mean() or similar."
             )
         return form
 
     def _normalizer(self, data: pd.DataFrame) -> Array:
         what = f"The normalizer of {self.name}"
-        made = call(self.normalizer, data, what)
-        return per_row(made, data, np.arange(len(data)), len(data), {}, what)
+        values = call(self.normalizer, data, what)
+        return per_row(values, data, np.arange(len(data)), len(data), {}, what)
 
 
 def automatic_anchor(form: LinearForm, sample: Sample, covariates: Sequence[str]) -> Callable[[pd.DataFrame], Array]:
@@ -142,21 +142,21 @@ def automatic_anchor(form: LinearForm, sample: Sample, covariates: Sequence[str]
     d, moments = dictionary(data), form.apply(dictionary)
     _refuse_zero(moments)
     weighted = d if sample.weights is None else d * (sample.weights / sample.weights.mean())[:, None]
-    gram = weighted.T @ d / len(d) + 1e-3 * np.eye(d.shape[1])  # a little ridge: the dictionary may be collinear
+    gram = weighted.T @ d / len(d) + 1e-3 * np.eye(d.shape[1])  # a small ridge, because the dictionary may be collinear
     gamma = np.linalg.solve(gram, sample.mean(moments))
     return lambda frame: dictionary(frame) @ gamma
 
 
 def _refuse_zero(moments: Array) -> None:
-    """The chosen anchor has h_n > 0 by construction, so that h_n(dictionary) = 0 is tested for all of it, by Wald."""
+    """Refuse if h_n(dictionary) = 0 is not rejected by a Wald test; h_n of the chosen anchor is positive by construction."""
     mean, size = moments.mean(axis=0), np.abs(moments).max()
-    sure = moments.std(axis=0) <= 1e-9 * size  # the same on every row
-    if sure.all() or (np.abs(mean[sure]) > 1e-9 * size).any():
-        return  # known without error, be it zero, which is told of the anchor
-    centred = (moments - mean)[:, ~sure] / len(moments)
+    constant = moments.std(axis=0) <= 1e-9 * size  # the same on every row, so known without error
+    if constant.all() or (np.abs(mean[constant]) > 1e-9 * size).any():
+        return  # if all are zero, the check of the anchor says so
+    centred = (moments - mean)[:, ~constant] / len(moments)
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    own = values > 1e-9 * values.max(initial=0.0)
-    wald = (vectors[:, own].T @ mean[~sure]) ** 2 / values[own]
+    positive = values > 1e-9 * values.max(initial=0.0)
+    wald = (vectors[:, positive].T @ mean[~constant]) ** 2 / values[positive]
     p = float(stats.chi2.sf(wald.sum(), len(wald)))
     if p > 0.05:
         raise EstimandError(

@@ -1,4 +1,4 @@
-"""Estimands of a continuous treatment's slope: average derivative and incremental policy effects."""
+"""Estimands of the slope in a continuous treatment: average derivative and incremental policy effects."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from riesz.errors import EstimandError
-from riesz.estimands.base import Component, Estimand, Sample, owned
-from riesz.estimands.treatment import Wanted
+from riesz.estimands.base import Component, Estimand, Sample, copied
+from riesz.estimands.treatment import TreatmentKind
 from riesz.storage.coding import stored
 from riesz.syntax.labels import label
 
@@ -37,11 +37,8 @@ class ADE(Estimand):
 
     verb: ClassVar[str] = "ade"
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         return "number"
-
-    def specifications(self) -> Sequence[Any]:
-        return ()
 
     def components(self, sample: Sample) -> tuple[Component, ...]:
         a = sample.treatment.name
@@ -59,17 +56,17 @@ class ADE(Estimand):
 @stored
 @dataclass(frozen=True)
 class IPE(Estimand):
-    r"""Incremental policy effect: the slope of the mean outcome as a policy nudges the treatment.
+    r"""Incremental policy effect: the average derivative weighted by a policy in [-1, 1].
 
     .. math:: \psi = E[\pi(X)\, \partial_a \mu(A, X)], \qquad \beta = \pi(x)(a - \bar a), \quad h(\beta) = E[\pi^2].
 
     Parameters
     ----------
     policy : str, callable or array_like
-        The direction and size of each row's nudge, in [-1, 1].
+        The direction and relative size of the change in each row's treatment, in [-1, 1].
     anchor : {"product", "ratio"}
-        ``"ratio"`` is the paper's beta = a / pi(x), with a less its mean, where pi is not zero and 0 elsewhere, with
-        h(beta) = P(pi != 0); it is unbounded where pi is close to zero, which the default avoids.
+        ``"ratio"`` is the paper's beta = a / pi(x), with a minus its mean, where pi is not zero and 0 elsewhere, with
+        h(beta) = P(pi != 0); unlike the default, it is unbounded where pi is close to zero.
 
     References
     ----------
@@ -87,12 +84,16 @@ class IPE(Estimand):
     anchor: Literal["product", "ratio"] = "product"
     verb: ClassVar[str] = "ipe"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", owned(self.policy))
-        if self.anchor not in ("product", "ratio"):
-            raise EstimandError(f"IPE(anchor={self.anchor!r}): wanted 'product' or 'ratio'.")
+    @classmethod
+    def example(cls) -> IPE:
+        return cls("where(x1 > 0, 1, -0.5)")
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", copied(self.policy))
+        if self.anchor not in ("product", "ratio"):
+            raise EstimandError(f"IPE(anchor={self.anchor!r}): expected 'product' or 'ratio'.")
+
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         return "number"
 
     def specifications(self) -> Sequence[Any]:
@@ -103,12 +104,12 @@ class IPE(Estimand):
         pi = sample.per_row(self.policy, "policy")
         if pi.min() < -1 or pi.max() > 1:
             raise EstimandError(
-                f"policy ranges from {label(pi.min())} to {label(pi.max())}; `ipe` wants values in [-1, 1]. Divide it by its "
+                f"policy ranges from {label(pi.min())} to {label(pi.max())}; `ipe` needs values in [-1, 1]. Divide it by its "
                 "largest absolute value and read the estimate per that unit."
             )
         if not pi.any() and sample.fitted is None:
             raise EstimandError(
-                "policy is zero on every row, so the effect is zero by definition; nothing to estimate."
+                "policy is zero on every row, so the effect is zero by definition; expected a policy that is not zero on some rows."
             )
         centred = sample.centred()
         inverse = np.divide(1.0, pi, out=np.zeros_like(pi), where=pi != 0)
@@ -123,6 +124,6 @@ class IPE(Estimand):
                 moment=lambda mu, data: pi * mu.derivative(data, wrt=treatment.name),
                 anchor=anchor,
                 symbol=f"E[pi d mu / d {treatment.name} ({treatment.name}, X)]",
-                words=f"Incremental effect of nudging {treatment.name} along the policy {rule}",
+                words=f"Incremental effect of moving {treatment.name} along the policy {rule}",
             ),
         )

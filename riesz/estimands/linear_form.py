@@ -1,11 +1,11 @@
-r"""The symbol ``mu`` and the linear forms that calling it writes down.
+r"""The symbol ``mu``, and the linear forms that calls of it record.
 
-``mu(frame)`` does not evaluate anything: it records a :class:`Reading`. Readings add, subtract and scale by
-per-row numbers, so an estimand is its own formula, written once on whole frames::
+``mu(frame)`` does not evaluate anything: it records a :class:`Reading`. Readings can be added, subtracted and multiplied by
+per-row numbers, so that an estimand is written as its formula, on whole frames::
 
     mu(data.assign(a=1)) - mu(data.assign(a=0))
 
-Whatever is not linear in ``mu`` is refused while the formula is being written, before any fitting.
+Expressions that are not linear in ``mu`` are refused before any fitting.
 
 Symbols: a linear form is :math:`m(f)_i = \sum_k w_{ki} f(\text{frame}_k)_i`, with a derivative of ``f`` in place
 of its value where the reading says so.
@@ -34,11 +34,11 @@ class Reading:
     Attributes
     ----------
     frame : pandas.DataFrame
-        The rows at which mu is read; one for each observed row.
+        The rows at which mu is read, one per observed row.
     wrt : str or None
         None reads the value of mu; a column name reads its derivative along that column.
     weight : ndarray, shape (n,)
-        What the reading is multiplied by, row by row.
+        The factor of the reading in each row.
     """
 
     frame: pd.DataFrame
@@ -56,10 +56,10 @@ def _refuse(what: str) -> EstimandError:
 class LinearForm:
     """A sum of weighted readings; what a moment returns.
 
-    Supports ``+``, ``-``, multiplication and division by numbers, arrays and Series of one value a row.
+    Supports ``+``, ``-``, multiplication and division by numbers, arrays and Series of one value per row.
     """
 
-    __pandas_priority__: Final = 5000  # so that Series * form asks the form, not the Series
+    __pandas_priority__: Final = 5000  # so that Series * form calls the form, not the Series
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, readings: tuple[Reading, ...]) -> None:
@@ -94,12 +94,12 @@ class LinearForm:
             weight = np.asarray(other, dtype=float)
         except (TypeError, ValueError):
             raise EstimandError(
-                f"A moment was multiplied by values that are not numbers ({type(other).__name__}); wanted a number or a column "
+                f"A moment was multiplied by values that are not numbers ({type(other).__name__}); expected a number or a column "
                 "of numbers. Compare labels first: (data['g'] == 'level') * mu(...)."
             ) from None
         if weight.ndim > 1 or (weight.ndim == 1 and len(weight) != n):
             raise EstimandError(
-                f"A moment was multiplied by an array of shape {weight.shape}; wanted a number or one value for "
+                f"A moment was multiplied by an array of shape {weight.shape}; expected a number or one value for "
                 f"each of the {n} rows. Build weights from the `data` the moment is given."
             )
         return LinearForm(tuple(Reading(r.frame, r.wrt, r.weight * weight) for r in self.readings))
@@ -137,7 +137,7 @@ class LinearForm:
     __eq__ = __ne__ = _compare
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> LinearForm:
-        """``array * form`` asks numpy first; route the linear operations back and refuse the rest."""
+        """``array * form`` calls numpy first; send linear operations back to the form and refuse the rest."""
         if method == "__call__" and ufunc is np.multiply:
             left, right = inputs
             return self.__mul__(left if right is self else right)
@@ -153,13 +153,13 @@ class LinearForm:
     def apply(self, function: FrameFunction) -> Array:
         """Evaluate the form at a known function of a frame.
 
-        Derivatives are central differences in float64: meant for smooth known functions (anchors, the true mu of
-        a simulation), not for learned ones.
+        Derivatives are central differences in float64, for smooth known functions (anchors, the true mu of a simulation), not for
+        learned ones.
 
         Parameters
         ----------
         function : callable
-            Takes a frame, returns one value (or one row of values) for each of its rows.
+            From a frame to one value, or one row of values, per row of the frame.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class LinearForm:
 
 
 def read(reading: Reading, function: FrameFunction) -> Any:
-    """A known function, or its derivative by central differences, where a reading looks."""
+    """A known function, or its derivative by central differences, at the rows of a reading."""
     if reading.wrt is None:
         return function(reading.frame)
     at = reading.frame[reading.wrt].to_numpy(dtype=float)
@@ -214,6 +214,6 @@ class Mu:
 def _checked(frame: object) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         raise EstimandError(
-            f"mu was called on a {type(frame).__name__}; wanted a frame, for example mu(data.assign(a=1))."
+            f"mu was called on a {type(frame).__name__}; expected a frame, for example mu(data.assign(a=1))."
         )
     return frame

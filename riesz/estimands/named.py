@@ -1,4 +1,4 @@
-"""A question under a name of the user's choice, so that one fit can hold two of the same kind."""
+"""An estimand with a name that the user chose, so that one fit can hold two of the same kind."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import pandas as pd
 
 from riesz.estimands.base import Component, Estimand, Sample
-from riesz.estimands.treatment import Wanted
+from riesz.estimands.treatment import TreatmentKind
 from riesz.storage.coding import stored
 
 
 @stored
 @dataclass(frozen=True)
 class Named(Estimand):
-    """An estimand whose parameter goes by another name; of several components, each keeps its own after it.
+    """An estimand whose parameter has another name; with several components, the name is a prefix.
 
-    Made from a mapping that is given to :func:`riesz.estimate`.
+    :func:`riesz.estimate` makes them from a mapping.
 
     Attributes
     ----------
@@ -39,18 +39,18 @@ class Named(Estimand):
     question: Estimand
 
     @property
-    def verb(self) -> str:  # type: ignore[override]  # of a class elsewhere, of the question here
-        """The question's."""
+    def verb(self) -> str:  # type: ignore[override]  # here it depends on the object, not on the class
+        """The verb of the question."""
         return self.question.verb
 
-    def wanted(self, column: pd.Series) -> Wanted:
-        return self.question.wanted(column)
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
+        return self.question.treatment_kind(column)
 
     def specifications(self) -> Sequence[Any]:
         return self.question.specifications()
 
     def components(self, sample: Sample) -> tuple[Component, ...]:
-        own = self.question.components(sample)
-        if len(own) == 1:
-            return (replace(own[0], name=self.name),)
-        return tuple(replace(component, name=f"{self.name}: {component.name}") for component in own)
+        components = self.question.components(sample)
+        if len(components) == 1:
+            return (replace(components[0], name=self.name),)
+        return tuple(replace(component, name=f"{self.name}: {component.name}") for component in components)

@@ -12,14 +12,14 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.errors import EstimandError, listing
-from riesz.estimands.base import Component, Estimand, Sample, ones, owned
-from riesz.estimands.treatment import MOST_NUMERIC_ARMS, Treatment, Wanted
+from riesz.estimands.base import Component, Estimand, Sample, copied, ones
+from riesz.estimands.treatment import MOST_NUMERIC_ARMS, Treatment, TreatmentKind
 from riesz.storage.coding import stored
 from riesz.syntax.backticks import quote
 from riesz.syntax.caller import warn
 from riesz.syntax.labels import label, labels
 
-_FEWER_THAN_ROWS = 0.5  # an array that is shorter than this share of the rows was not meant to have one value per row
+_FEWER_THAN_ROWS = 0.5  # a shorter array, as a share of the rows, is not meant as one value per row
 
 
 @stored
@@ -36,7 +36,7 @@ class Shift(Estimand):
     Parameters
     ----------
     delta : float, list of float, str, callable or array_like
-        A number; a list of numbers for several components; or one value per row.
+        How far to move: a number; a list of numbers, one parameter each; or one value per row.
 
     Examples
     --------
@@ -49,10 +49,14 @@ class Shift(Estimand):
     delta: Any
     verb: ClassVar[str] = "shift"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", owned(self.delta))
+    @classmethod
+    def example(cls) -> Shift:
+        return cls([0.1, 0.3])
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", copied(self.delta))
+
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         return "number"
 
     def specifications(self) -> Sequence[Any]:
@@ -61,7 +65,7 @@ class Shift(Estimand):
     def components(self, sample: Sample) -> tuple[Component, ...]:
         deltas = _several(self.delta)
         if not deltas:
-            raise EstimandError("delta is an empty list; wanted at least one number.")
+            raise EstimandError("delta is an empty list; expected at least one number.")
         names = _labels(deltas)
         return tuple(self._component(sample, *pair, len(deltas) > 1) for pair in zip(deltas, names, strict=True))
 
@@ -70,7 +74,7 @@ class Shift(Estimand):
         _refuse_short(spec, sample.total, "delta", "shift")
         delta = sample.per_row(spec, "delta")
         if not delta.any() and sample.fitted is None:
-            raise EstimandError("delta=0 moves no one, so the effect is zero by definition; wanted a non-zero shift.")
+            raise EstimandError("delta=0 moves no row, so the effect is zero by definition; expected a non-zero shift.")
         return Component(
             name=f"shift_{size}" if one_of_many else "shift",
             moment=lambda mu, data: mu(treatment.set(data, treatment.values(data) + delta)) - mu(data),
@@ -81,11 +85,11 @@ class Shift(Estimand):
 
     @staticmethod
     def _anchor(sample: Sample, spec: Any, delta: Array) -> Callable[[pd.DataFrame], Array] | None:
-        """delta(x)(a - mean a) if delta reads covariates alone; else a - mean a, or None if amounts average zero."""
+        """delta(x)(a - mean a) if delta reads covariates alone; otherwise a - mean a, or None if delta averages zero."""
         centred = sample.centred()
         if sample.reads_covariates_alone(spec, "delta"):
             return lambda data: sample.of(spec, data, "delta") * centred(data)
-        if sample.fitted is not None:  # decided on the rows of the fit, as all constants are
+        if sample.fitted is not None:  # decided on the rows of the fit, like all constants
             delta = sample.of(spec, sample.fitted, "delta")
         error = float(delta.std(ddof=1)) / np.sqrt(len(delta))
         return centred if abs(float(delta.mean())) > 2 * error else None
@@ -101,8 +105,8 @@ class Mean(Estimand):
     Parameters
     ----------
     at : object
-        A level, a list of levels (one component each), or an expression such as ``"where(a > 80, a - 15, a)"``, a
-        callable on the frame or an array with the new treatment of each row.
+        A level; a list of levels, one parameter each; or the new treatment of each row, as an expression such as
+        ``"where(a > 80, a - 15, a)"``, a function of the frame or an array.
 
     Examples
     --------
@@ -115,10 +119,14 @@ class Mean(Estimand):
     at: Any
     verb: ClassVar[str] = "mean"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "at", owned(self.at))
+    @classmethod
+    def example(cls) -> Mean:
+        return cls([0, 1])
 
-    def wanted(self, column: pd.Series) -> Wanted:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", copied(self.at))
+
+    def treatment_kind(self, column: pd.Series) -> TreatmentKind:
         levels = [spec for spec in _several(self.at) if self._is_level(spec, column)]
         constant = [spec for spec in levels if not isinstance(spec, str)]
         if constant and column.dtype != "category" and column.nunique() > MOST_NUMERIC_ARMS:
@@ -131,7 +139,7 @@ class Mean(Estimand):
     def components(self, sample: Sample) -> tuple[Component, ...]:
         specs = _several(self.at)
         if not specs:
-            raise EstimandError("at is an empty list; wanted at least one level or policy.")
+            raise EstimandError("at is an empty list; expected at least one level or policy.")
         names = _labels(specs)
         return tuple(self._component(sample, *pair, len(specs) > 1) for pair in zip(specs, names, strict=True))
 
@@ -156,7 +164,7 @@ class Mean(Estimand):
             )
         if treatment.categorical and not all(isinstance(level, float) for level in treatment.levels):
             raise EstimandError(
-                f"at={name!r}: a policy that computes the treatment wants a number, but `{treatment.name}` holds "
+                f"at={name!r}: a policy that computes the treatment needs a number, but `{treatment.name}` holds "
                 f"labels ({listing(treatment.levels, 4)}). Give a level or a list of levels."
             )
         _refuse_short(spec, sample.total, "at", "level")
@@ -173,7 +181,7 @@ class Mean(Estimand):
 
 
 def _several(spec: Any) -> tuple[Any, ...]:
-    """Lists and tuples ask for several components; arrays hold one value for each row."""
+    """Lists and tuples stand for several components; arrays hold one value per row."""
     return tuple(spec) if isinstance(spec, (list, tuple)) else (spec,)
 
 
@@ -182,7 +190,7 @@ def _is_expression(text: str, treatment: str) -> bool:
 
 
 def _labels(specs: Sequence[Any]) -> list[str]:
-    """What several amounts or policies are called: a number, the user's text, or ``policy``."""
+    """Names of several amounts or policies: a number, the user's text, or ``policy``."""
     plain = [spec.item() if isinstance(spec, (np.generic, np.ndarray)) and spec.ndim == 0 else spec for spec in specs]
     plain = [int(spec) if isinstance(spec, bool) else spec for spec in plain]
     names = iter(labels(spec for spec in plain if isinstance(spec, Real)))
@@ -191,7 +199,7 @@ def _labels(specs: Sequence[Any]) -> list[str]:
 
 
 def _refuse_short(spec: Any, rows: int, argument: str, what: str) -> None:
-    """A few numbers in an array were meant as several components, which a list asks for."""
+    """Refuse an array of a few numbers, which probably stands for several components: they need a list."""
     if isinstance(spec, str) or callable(spec) or np.ndim(spec) != 1 or len(spec) > _FEWER_THAN_ROWS * rows:
         return
     raise EstimandError(
@@ -205,19 +213,19 @@ def _fixed(value: Any, column: pd.Series) -> EstimandError:
     return EstimandError(
         f"at={label(float(value))} fixes the continuous treatment `{column.name}` ({column.nunique()} distinct values) at a single "
         "value. That mean has no Riesz representer (no row has that exact treatment), so it cannot be estimated at the usual "
-        "rate. Ask for `riesz.shift`, `riesz.ade`, or a policy that moves the treatment, such as "
+        "rate. Use `riesz.shift`, `riesz.ade`, or a policy that moves the treatment, such as "
         f'at="where({a} > c, {a} - 1, {a})".'
     )
 
 
 def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None:
-    """Levels never seen are an error; rows piled onto one value of a continuous treatment are a warning."""
+    """Levels that are not in the data are an error; many rows moved to one value of a continuous treatment are a warning."""
     observed = treatment.values(data)
     if treatment.levels:
         unseen = sorted(set(np.unique(moved)) - set(treatment.levels))
         if unseen:
             raise EstimandError(
-                f"at moves `{treatment.name}` to {listing(labels(unseen))}, a level never seen in the data. Its levels are "
+                f"at moves `{treatment.name}` to {listing(labels(unseen))}, a level that is not in the data. Its levels are "
                 f"{listing(map(treatment.label, treatment.levels))}."
             )
         return
@@ -229,7 +237,7 @@ def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None
     after = counts[top] / len(moved)
     if counts[top] >= 10 and after > 0.05 and after > 2 * before:
         warn(
-            f"The policy piles {after:.0%} of the rows onto {treatment.name}={label(values[top])} ({before:.1%} are there in the "
-            "data). At such an atom a continuous treatment has no Riesz representer, and the estimate leans on the "
-            "formula alone. A policy that shifts the treatment instead of capping it avoids this."
+            f"The policy moves {after:.0%} of the rows to {treatment.name}={label(values[top])} ({before:.1%} have this value "
+            "in the data). There is no Riesz representer for a single value of a continuous treatment, so the estimate "
+            "relies on the formula alone. A policy that shifts the treatment instead of capping it avoids this."
         )

@@ -1,6 +1,6 @@
 """What kind of variable the treatment is, and how to set it.
 
-In: the treatment's column, and whether the estimand wants arms or a number. Out: a :class:`Treatment`, which
+In: the treatment's column, and whether the estimand needs arms or a number. Out: a :class:`Treatment`, which
 estimands use to write counterfactual frames (``treatment.set(data, level)``) and anchors
 (``treatment.indicator(data, level)``).
 """
@@ -21,12 +21,12 @@ from riesz.syntax.caller import warn
 from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.labels import label, labels
 
-Wanted = Literal["arms", "number", "any"]
+TreatmentKind = Literal["arms", "number", "any"]
 
-MOST_NUMERIC_ARMS = 10  # a numeric column with more distinct values than this is not taken for arms
-FEWEST_DISTINCT = 10  # a derivative or shift wants at least this many distinct treatment values
+MOST_NUMERIC_ARMS = 10  # a numeric column with more distinct values is not a treatment with arms
+FEWEST_DISTINCT = 10  # a derivative or shift needs at least this many distinct treatment values
 ATOM = 0.05  # share of the rows at one value from which a treatment is not continuous there
-FEWEST_TIED = 5  # rows; fewer are no atom in any sample
+FEWEST_TIED = 5  # rows; fewer equal values are not an atom in a sample of any size
 
 
 @stored
@@ -39,7 +39,7 @@ class Treatment:
     name : str
         Its column in the frame.
     levels : tuple
-        Its arms, the reference first; empty when the treatment is a continuous number.
+        Its arms, the reference first; empty if the treatment is a continuous number.
     categorical : bool
         Whether the frame's column is categorical (and not a number).
     """
@@ -67,15 +67,15 @@ class Treatment:
         return np.asarray(data[self.name] == level, dtype=float)
 
     def set(self, data: pd.DataFrame, level: Any) -> pd.DataFrame:
-        """The frame with every row's treatment set to a level, or to one value for each row."""
+        """The frame with every row's treatment set to a level, or to one value per row."""
         if not self.categorical:
             return replace_columns(data, {self.name: np.broadcast_to(np.asarray(level, dtype=float), len(data))})
         dtype = data[self.name].dtype
         if np.ndim(level) == 0:
-            made = pd.Categorical.from_codes(np.full(len(data), dtype.categories.get_loc(level)), dtype=dtype)
+            values = pd.Categorical.from_codes(np.full(len(data), dtype.categories.get_loc(level)), dtype=dtype)
         else:
-            made = pd.Categorical(level, dtype=dtype)
-        return replace_columns(data, {self.name: made})
+            values = pd.Categorical(level, dtype=dtype)
+        return replace_columns(data, {self.name: values})
 
     def inputs(self, data: pd.DataFrame) -> Array:
         """The raw treatment as numbers: itself, or indicators of the arms other than the reference, shape (n, t)."""
@@ -90,17 +90,17 @@ class Treatment:
         return np.select([data[self.name] == level for level in self.levels], range(len(self.levels))).astype(np.intp)
 
     def find(self, level: Any, argument: str) -> Any:
-        """The arm that a user's ``level`` names, or an error that lists the arms there are."""
+        """The arm that a user's ``level`` names, or an error that lists the arms."""
         for known in self.levels:
             if known == level or str(known) == str(level):
                 return known
         raise EstimandError(
-            f"{argument}={level!r}: treatment `{self.name}` never takes this level. "
+            f"{argument}={level!r}: treatment `{self.name}` does not have this level. "
             f"Its levels are {listing(map(self.label, self.levels))}."
         )
 
     def label(self, level: Any) -> str:
-        """An arm as it is called in names and tables: different arms have different labels."""
+        """The label of an arm in names and tables; different arms have different labels."""
         known: dict[Any, str] = dict(zip(self.levels, labels(self.levels), strict=True))
         return known[level] if level in known else label(level)
 
@@ -113,17 +113,17 @@ class Treatment:
         return f"{self.name} ({len(self.levels)} arms, reference {self.label(self.reference)})"
 
 
-def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: str) -> tuple[Treatment, pd.Series]:
-    """Classify the treatment and give its column the dtype that the formula should see.
+def describe_treatment(column: pd.Series, reference: Any, kind: TreatmentKind, who: str) -> tuple[Treatment, pd.Series]:
+    """Classify the treatment and give its column the dtype that the formula needs.
 
     Parameters
     ----------
     column : pandas.Series
         The treatment on the rows that are used; float64 or categorical.
     reference : object
-        The arm to compare with, from ``treat(a, reference=...)``; None takes the first.
-    wanted : {"arms", "number", "any"}
-        What the estimand asks for.
+        The arm to compare with, from ``treat(a, reference=...)``; None for the first.
+    kind : {"arms", "number", "any"}
+        What the estimand needs.
     who : str
         The verb, for messages.
 
@@ -144,20 +144,20 @@ def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: s
             "values; check the filter or the missing rows."
         )
     numeric_arms = not categorical and len(distinct) <= MOST_NUMERIC_ARMS
-    if wanted == "number":
+    if kind == "number":
         _check_number(column, categorical, distinct, who)
         if reference is not None:
             raise EstimandError(
-                f"treat(..., reference={reference!r}) names an arm, but `{who}` takes `{name}` for a number."
+                f"treat(..., reference={reference!r}) names an arm, but `{who}` needs `{name}` to be a number."
             )
         return Treatment(name, (), False), column
-    if wanted == "arms" and not categorical and not numeric_arms:
+    if kind == "arms" and not categorical and not numeric_arms:
         raise EstimandError(
-            f"Treatment `{name}` has {len(distinct)} distinct values; `{who}` wants two, or a few arms. For a "
+            f"Treatment `{name}` has {len(distinct)} distinct values; `{who}` needs two, or a few arms. For a "
             "continuous treatment use `riesz.ade` (average derivative) or `riesz.shift`; if the values are labels, "
             "make the column categorical."
         )
-    if not categorical and (wanted == "any" and len(distinct) > 2 and not numeric_arms):
+    if not categorical and (kind == "any" and len(distinct) > 2 and not numeric_arms):
         return Treatment(name, (), False), column
     levels = _order(name, distinct, reference)
     if not categorical and levels == (0.0, 1.0):
@@ -169,33 +169,33 @@ def describe_treatment(column: pd.Series, reference: Any, wanted: Wanted, who: s
 def _order(name: str, distinct: list[Any], reference: Any) -> tuple[Any, ...]:
     if reference is None:
         return tuple(distinct)
-    found = Treatment(name, tuple(distinct), True).find(reference, "reference")
-    return (found, *(level for level in distinct if level != found))
+    first = Treatment(name, tuple(distinct), True).find(reference, "reference")
+    return (first, *(level for level in distinct if level != first))
 
 
 def _check_number(column: pd.Series, categorical: bool, distinct: list[Any], who: str) -> None:
     name = column.name
     if categorical:
         raise EstimandError(
-            f"Treatment `{name}` holds labels ({listing(distinct, 4)}); `{who}` wants a continuous number. For arms use "
+            f"Treatment `{name}` holds labels ({listing(distinct, 4)}); `{who}` needs a continuous number. For arms use "
             "`riesz.ate`."
         )
     if len(distinct) == 2:
         raise EstimandError(
-            f"Treatment `{name}` is binary ({label(distinct[0])}, {label(distinct[1])}); `{who}` wants a continuous "
+            f"Treatment `{name}` is binary ({label(distinct[0])}, {label(distinct[1])}); `{who}` needs a continuous "
             "treatment. Use `riesz.ate`."
         )
     if len(distinct) < FEWEST_DISTINCT:
         raise EstimandError(
-            f"Treatment `{name}` has only {len(distinct)} distinct values; `{who}` wants a continuous treatment with at "
-            f"least {FEWEST_DISTINCT}. A few values are arms: use `riesz.ate`, one contrast for each arm."
+            f"Treatment `{name}` has only {len(distinct)} distinct values; `{who}` needs a continuous treatment with at "
+            f"least {FEWEST_DISTINCT}. A few values are arms: use `riesz.ate`, with one contrast per arm."
         )
     shares = column.value_counts() / len(column)
     if shares.iloc[0] >= max(ATOM, FEWEST_TIED / len(column)):
-        several = shares.iloc[:5]
+        commonest = shares.iloc[:5]
         warn(
-            f"Treatment `{name}` is heavily tied: its {len(several)} commonest values carry {several.sum():.0%} of the rows, "
-            f"{label(shares.index[0])} alone {shares.iloc[0]:.0%}. It has no density at such values, so `{who}` leans on the "
-            "formula's smoothness there. For a treatment with few values use `riesz.ate` on grouped values; for a mass at one "
-            "value, such as zero, leave those rows out and study them apart."
+            f"Treatment `{name}` is heavily tied: its {len(commonest)} commonest values account for {commonest.sum():.0%} of the "
+            f"rows, {label(shares.index[0])} alone {shares.iloc[0]:.0%}. It has no density at such values, so `{who}` relies on "
+            "the formula's smoothness there. For a treatment with few values use `riesz.ate` on grouped values; for a mass at one "
+            "value, such as zero, leave those rows out and study them separately."
         )

@@ -1,7 +1,9 @@
 """The contract between a learner and the rest.
 
 A :class:`Learner` is frozen settings. ``fit`` takes all designs of a problem at once (folds x repeats), so that a learner may
-train them together; closed forms loop. Each design has a seed of its own, and its fit must not depend on its company.
+train them together; closed forms loop. Each design has its own seed, and its fit must not depend on the other designs.
+
+A learner implements ``fit``, and its fits ``predict``; all other methods are hooks with a default.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from riesz.predictions import Predictions
 
 
 class Watch(Protocol):
-    """Somebody who is told how fitting goes on."""
+    """Receives progress updates."""
 
     def done(self) -> object:
-        """One more design is fitted."""
+        """Called after each design that is fitted."""
 
     def tell(self, **facts: object) -> object:
-        """How training stands, such as the epoch."""
+        """Called with the state of training, such as the epoch."""
 
 
 class Fit(ABC):
@@ -34,17 +36,17 @@ class Fit(ABC):
     def predict(self, design: Design) -> Predictions:
         """Mu and rr at the rows of a design, and at each of their readings."""
 
-    @abstractmethod
     def details(self) -> Mapping[str, float]:
-        """Numbers worth reporting about this fit, such as the penalty that was chosen."""
+        """Numbers to report about this fit, such as the penalty that was chosen."""
+        return {}
 
-    @abstractmethod
     def history(self) -> pd.DataFrame:
-        """The course of training, one row an epoch; empty for closed forms."""
+        """The course of training, one row per epoch; empty for closed forms."""
+        return pd.DataFrame()
 
 
 def need_covariates(design: Design, who: str) -> None:
-    """Refuse a formula that hides covariates from a learner that sees only columns without the treatment."""
+    """Refuse a formula with covariates that a learner of columns without the treatment would not see."""
     if design.hidden:
         raise LearnerError(
             f"{listing(design.hidden)} enters the formula only together with the treatment, so {who} would not see it. Let it "
@@ -55,48 +57,46 @@ def need_covariates(design: Design, who: str) -> None:
 class Learner(ABC):
     """Settings of a way to learn mu and rr; holds no state.
 
+    Subclasses are frozen dataclasses. One in :data:`~riesz.learners.LEARNERS` has a name, as in ``learner="linear"``. Files of fits
+    hold it if it has the decorator :func:`~riesz.storage.coding.stored`.
+
     Attributes
     ----------
     learns_rr : bool
-        False for a learner of mu alone. Its predictions hold :func:`~riesz.predictions.no_representer`, the direct estimator is
-        all it serves, and results say that there is no standard error and why.
+        False for a learner of mu alone. Its predictions then hold :func:`~riesz.predictions.no_representer`, only the direct
+        estimator can be used, and results say why there is no standard error.
     one_thread : bool
-        True when a fit is many small products, for which several threads would mostly wait for each other: libraries then get one
-        while fits run, and ``n_jobs`` is for further cores.
+        True if a fit consists of many small products, for which several threads would mostly wait for each other: libraries then
+        use one thread while fits run, and ``n_jobs`` uses further cores.
     """
 
     learns_rr: ClassVar[bool] = True
     one_thread: ClassVar[bool] = False
 
     def weighs(self, family: str) -> bool:
-        """Whether E_n[rr y] estimates the parameter; False where rr was learned for the errors of a logit alone."""
+        """Whether E_n[rr y] estimates the parameter; False if rr was learned only for the errors of a logit."""
         return True
 
     def usual_repeats(self, units: int) -> int:
-        """How often cross-fitting is repeated when nobody says, with so many rows (clusters, if there are any).
-
-        More than once for a learner whose fits depend much on chance.
-        """
+        """Default number of repeats of cross-fitting for ``units`` rows or clusters, above 1 if fits depend much on the seed."""
         return 1
 
     def seconds(self, design: Design, rows: int) -> float:
-        """About how long one fit on ``rows`` rows takes on one core, where many columns make it long; 0 when that need not be said.
+        """Expected time of one fit on ``rows`` rows on one core, if many columns make it long; otherwise 0.
 
-        Above a minute for all fits, a warning says so before the first one.
+        If all fits together take more than a minute, a warning says so before the first one.
         """
         return 0.0
 
-    @abstractmethod
-    def check(self, design: Design, rows: int) -> None:
-        """Raise :class:`~riesz.errors.LearnerError` when the full design, or training sets as small as ``rows``, cannot do."""
+    def check(self, design: Design, rows: int) -> None:  # noqa: B027  # a hook: by default every design can be used
+        """Raise :class:`~riesz.errors.LearnerError` if the full design, or training sets as small as ``rows``, cannot be used."""
 
     @abstractmethod
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
-        """Fit every design; the i-th fit depends on the i-th design and seed only. Tell ``watch`` after each."""
+        """Fit every design; the i-th fit depends only on the i-th design and seed. Call ``watch.done()`` after each."""
 
-    @abstractmethod
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
-        """What a reader of the summary should know about this learner on this design; often nothing.
+        """Notes for the summary about this learner on this design; often none.
 
         Parameters
         ----------
@@ -105,6 +105,7 @@ class Learner(ABC):
         details : pandas.DataFrame
             The details of every fit, one row each.
         """
+        return []
 
     def store(self, fit: Fit) -> object:
         """What a file holds in place of a fit: a dataclass with the decorator :func:`~riesz.storage.coding.stored`.
@@ -118,6 +119,6 @@ class Learner(ABC):
         """The fits of one cross-fit to a sample, from what :meth:`store` returned for each; a ValueError if they make no sense."""
         return content
 
-    @abstractmethod
     def describe(self, family: str) -> str:
-        """A short text for the summary."""
+        """A short text for the summary; by default the name of the class."""
+        return type(self).__name__

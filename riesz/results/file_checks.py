@@ -65,10 +65,8 @@ def check_model(model: Model) -> None:
     _check_settings(model)
     asked = [spec for estimand in model.recipe.estimands for spec in estimand.specifications()]
     _need(len(asked) <= len(names) and len(model.recipe.estimands) <= len(names), "more questions than parameters")
-    wanted = {estimand.wanted(blueprint.data[blueprint.treatment.name]) for estimand in model.recipe.estimands}
-    _need(
-        ("number" if blueprint.treatment.levels else "arms") not in wanted, "a question for another kind of treatment"
-    )
+    kinds = {estimand.treatment_kind(blueprint.data[blueprint.treatment.name]) for estimand in model.recipe.estimands}
+    _need(("number" if blueprint.treatment.levels else "arms") not in kinds, "a question for another kind of treatment")
     model.learner.describe(base.family)
 
 

@@ -230,10 +230,10 @@ class TestFormula:
 
 class TestTreatment:
     @pytest.mark.parametrize("verb", [riesz.ate, riesz.att, riesz.atc])
-    def test_arms_wanted_of_a_number(self, verb: Any) -> None:
+    def test_arms_are_not_a_number(self, verb: Any) -> None:
         words = [
             "Treatment `d` has 120 distinct values",
-            f"`{verb.__name__}` wants two",
+            f"`{verb.__name__}` needs two",
             "`riesz.ade`",
             "`riesz.shift`",
         ]
@@ -244,11 +244,11 @@ class TestTreatment:
     )
     class TestNumberWanted:
         def test_of_two_arms(self, verb: Any, options: dict[str, Any]) -> None:
-            words = ["Treatment `a` is binary (0, 1)", f"`{verb.__name__}` wants a continuous", "Use `riesz.ate`"]
+            words = ["Treatment `a` is binary (0, 1)", f"`{verb.__name__}` needs a continuous", "Use `riesz.ate`"]
             refused(riesz.EstimandError, words, verb, ATE, FRAME, **options)
 
         def test_of_labels(self, verb: Any, options: dict[str, Any]) -> None:
-            words = ["Treatment `g` holds labels (`u`, `v`, `w`)", "wants a continuous number", "`riesz.ate`"]
+            words = ["Treatment `g` holds labels (`u`, `v`, `w`)", "needs a continuous number", "`riesz.ate`"]
             refused(riesz.EstimandError, words, verb, ARMS, FRAME, **options)
 
         def test_of_few_values(self, verb: Any, options: dict[str, Any]) -> None:
@@ -258,12 +258,12 @@ class TestTreatment:
         def test_of_tied_values(self, verb: Any, options: dict[str, Any]) -> None:
             tied = FRAME.assign(d=np.where(np.arange(N) < 80, np.arange(N) % 3, FRAME["d"]))
             with pytest.warns(
-                riesz.RieszWarning, match=r"Treatment `d` is heavily tied: its 5 commonest values carry 68%"
+                riesz.RieszWarning, match=r"Treatment `d` is heavily tied: its 5 commonest values account for 68%"
             ):
                 reached(verb, ADE, tied, **options)
 
         def test_of_a_reference(self, verb: Any, options: dict[str, Any]) -> None:
-            words = ["reference=0", "names an arm", "takes `d` for a number"]
+            words = ["reference=0", "names an arm", "needs `d` to be a number"]
             refused(riesz.EstimandError, words, verb, "y ~ treat(d, reference=0)", FRAME, **options)
 
     @pytest.mark.parametrize(("verb", "formula"), [(riesz.ate, ATE), (riesz.ade, ADE)])
@@ -277,10 +277,10 @@ class TestTreatment:
     @pytest.mark.parametrize(
         ("formula", "words"),
         [
-            ("y ~ treat(g, reference='z') + x1", ["reference='z'", "`g` never takes this level", "`u`, `v`, `w`"]),
+            ("y ~ treat(g, reference='z') + x1", ["reference='z'", "`g` does not have this level", "`u`, `v`, `w`"]),
             (
                 "y ~ treat(a, reference=7) + x1",
-                ["reference=7", "`a` never takes this level", "Its levels are `0`, `1`"],
+                ["reference=7", "`a` does not have this level", "Its levels are `0`, `1`"],
             ),
         ],
     )
@@ -290,13 +290,13 @@ class TestTreatment:
     @pytest.mark.parametrize(
         ("formula", "at", "words"),
         [
-            (ATE, 2, ["at=2", "`a` never takes this level", "Its levels are `0`, `1`"]),
-            (ATE, "a + 1", ["at moves `a` to `2`", "a level never seen", "Its levels are `0`, `1`"]),
-            (ATE, np.nan, "never takes this level"),
+            (ATE, 2, ["at=2", "`a` does not have this level", "Its levels are `0`, `1`"]),
+            (ATE, "a + 1", ["at moves `a` to `2`", "a level that is not in the data", "Its levels are `0`, `1`"]),
+            (ATE, np.nan, "does not have this level"),
             (ATE, None, "at is missing or infinite on 120 rows"),
-            (ATE, [], ["at is an empty list", "wanted at least one"]),
-            (ARMS, "z", ["at='z'", "`g` never takes this level", "`u`, `v`, `w`"]),
-            (ARMS, "where(x1 > 0, 'u', 'v')", ["wants a number", "`g` holds labels", "Give a level"]),
+            (ATE, [], ["at is an empty list", "expected at least one"]),
+            (ARMS, "z", ["at='z'", "`g` does not have this level", "`u`, `v`, `w`"]),
+            (ARMS, "where(x1 > 0, 'u', 'v')", ["needs a number", "`g` holds labels", "Give a level"]),
             (ADE, 1.0, ["at=1 fixes the continuous treatment `d`", "no Riesz representer", "`riesz.shift`"]),
             (ADE, [0.5, 1.0], "at=0.5 fixes the continuous treatment `d`"),
             (ADE, np.float32(1), "at=1 fixes the continuous treatment `d`"),
@@ -308,7 +308,7 @@ class TestTreatment:
         refused(riesz.EstimandError, words, riesz.mean, formula, FRAME, at)
 
     def test_a_policy_that_piles_rows_up(self) -> None:
-        match = r"piles \d+% of the rows onto d=1 \(0.0% are there.*no Riesz representer.*shifts the treatment"
+        match = r"moves \d+% of the rows to d=1 \(0.0% have this value.*no Riesz representer.*shifts the treatment"
         with pytest.warns(riesz.RieszWarning, match=match):
             reached(riesz.mean, ADE, FRAME, at="minimum(d, 1.0)")
 
@@ -322,8 +322,8 @@ class TestTreatment:
     @pytest.mark.parametrize(
         ("delta", "words"),
         [
-            (0, ["delta=0 moves no one", "wanted a non-zero shift"]),
-            ([0.1, 0], "delta=0 moves no one"),
+            (0, ["delta=0 moves no row", "expected a non-zero shift"]),
+            ([0.1, 0], "delta=0 moves no row"),
             ([], ["delta is an empty list", "at least one number"]),
             (np.nan, "delta is missing or infinite on 120 rows"),
             ("vilage / 10", ["delta 'vilage / 10' uses `vilage`", "Did you mean `village`?"]),
@@ -358,8 +358,8 @@ class TestPolicy:
             (riesz.ape, ATE, "x1", ["policy ranges from -", "in [0, 1]", "`riesz.ipe`"]),
             (riesz.ape, ATE, -0.5, "policy ranges from -0.5 to -0.5"),
             (riesz.ipe, ADE, "2 * x1", ["policy ranges from -", "in [-1, 1]", "Divide it by its largest"]),
-            (riesz.ipe, ADE, 0, ["policy is zero on every row", "nothing to estimate"]),
-            (riesz.ape, ARMS, 0.5, ["`g` has 3 arms", "`ape` wants two", "`riesz.mean`"]),
+            (riesz.ipe, ADE, 0, ["policy is zero on every row", "expected a policy that is not zero on some rows"]),
+            (riesz.ape, ARMS, 0.5, ["`g` has 3 arms", "`ape` needs two", "`riesz.mean`"]),
         ],
     )
     def test_range(self, verb: Any, formula: str, policy: Any, words: str | list[str]) -> None:
@@ -369,9 +369,9 @@ class TestPolicy:
     @pytest.mark.parametrize(
         ("policy", "words"),
         [
-            (np.ones(5), ["policy has the wrong length: shape (5,)", "wanted 120 values"]),
+            (np.ones(5), ["policy has the wrong length: shape (5,)", "expected 120 values"]),
             (np.ones((N, 1)), "policy has the wrong length: shape (120, 1)"),
-            (np.where(GAPS, np.nan, 0.5), ["policy is missing or infinite on 8 rows", "wanted a finite number"]),
+            (np.where(GAPS, np.nan, 0.5), ["policy is missing or infinite on 8 rows", "expected a finite number"]),
             ("vilage > 3", ["policy 'vilage > 3' uses `vilage`", "not a column", "Did you mean `village`?"]),
             ("x1 >", ["policy 'x1 >' cannot be read", "such as 'age > 40'"]),
             ("(x1 > 0", ["cannot be read", "'(' was never closed"]),
@@ -383,7 +383,7 @@ class TestPolicy:
             ("log(x1)", "policy is missing or infinite on"),
             ("1 / (village // 100)", "policy is missing or infinite on 120 rows"),
             ("LONG[:5]", ["'LONG[:5]' cannot be computed", "Make a column of it first"]),
-            (FRAME["g"], ["policy gave values that are not numbers", "wanted one number a row"]),
+            (FRAME["g"], ["policy gave values that are not numbers", "expected one number per row"]),
             (lambda frame: frame["nothing"], "policy failed: KeyError: 'nothing'"),
             (lambda frame: frame["g"], "policy gave values that are not numbers"),
             (None, "policy is missing or infinite"),
@@ -700,8 +700,8 @@ class TestEstimand:
     @pytest.mark.parametrize(
         ("moment", "words"),
         [
-            (lambda mu, data: None, ["returned a NoneType", "wanted a linear form"]),
-            (lambda mu, data: 1.0, ["returned a float", "wanted a linear form"]),
+            (lambda mu, data: None, ["returned a NoneType", "expected a linear form"]),
+            (lambda mu, data: 1.0, ["returned a float", "expected a linear form"]),
             (lambda mu, data: np.ones(len(data)), ["returned a ndarray", "without calling .mean()"]),
             (lambda mu, data: (mu(data), mu(data)), "returned a tuple"),
             (lambda mu, data: mu, "returned a Mu"),
@@ -711,7 +711,7 @@ class TestEstimand:
             (lambda mu, data: 2 ** mu(data), "failed: TypeError"),
             (lambda mu, data: mu(data) * data["nothing"], "failed: KeyError: 'nothing'"),
             (3, "failed: TypeError"),
-            (lambda mu, data: mu(data.to_numpy()), ["mu was called on a ndarray", "wanted a frame"]),
+            (lambda mu, data: mu(data.to_numpy()), ["mu was called on a ndarray", "expected a frame"]),
             (
                 lambda mu, data: mu(data) * data["g"],
                 ["multiplied by values that are not numbers", "Compare labels first"],
@@ -748,7 +748,7 @@ class TestEstimand:
             (lambda frame: frame["a"] * np.nan, ["missing or infinite", "wanted a finite known function"]),
             (lambda frame: frame["g"], "gave values that are not numbers"),
             (lambda frame: frame["nothing"], "The anchor of psi failed: KeyError: 'nothing'"),
-            ("a", ["The anchor of psi is a str", "wanted a function"]),
+            ("a", ["The anchor of psi is a str", "expected a function"]),
         ],
     )
     def test_anchor(self, anchor: Any, words: str | list[str]) -> None:
@@ -760,11 +760,14 @@ class TestEstimand:
         [
             (lambda data: 0 * data["x1"], ["normalizer of psi is zero on average", "no row belongs to its group"]),
             (lambda data: data["x1"] - data["x1"].mean(), "is zero on average"),
-            (lambda data: np.ones(3), ["The normalizer of psi has the wrong length: shape (3,)", "wanted 120 values"]),
+            (
+                lambda data: np.ones(3),
+                ["The normalizer of psi has the wrong length: shape (3,)", "expected 120 values"],
+            ),
             (lambda data: data["x1"] * np.nan, "is missing or infinite on 120 rows"),
             (lambda data: data["g"], "gave values that are not numbers"),
             (lambda data: data["nothing"], "The normalizer of psi failed: KeyError: 'nothing'"),
-            (3, ["The normalizer of psi is a int", "wanted a function"]),
+            (3, ["The normalizer of psi is a int", "expected a function"]),
         ],
     )
     def test_normalizer(self, normalizer: Any, words: str | list[str]) -> None:

@@ -49,7 +49,7 @@ def bound(simulation: Simulation, estimand: Any, data: pd.DataFrame) -> tuple[An
     formula = parse_formula(simulation.formula, columns, list(simulation.keywords.get("cluster", "")), {})
     data = Table(data).to_pandas(columns)
     column = data[formula.treatment]
-    treatment, column = describe_treatment(column, formula.reference, estimand.wanted(column), estimand.verb)
+    treatment, column = describe_treatment(column, formula.reference, estimand.treatment_kind(column), estimand.verb)
     data = data.assign(**{formula.treatment: column})
     return estimand.components(Sample(data, treatment, np.arange(len(data)), len(data))), data
 
@@ -140,9 +140,9 @@ def test_components_are_those_of_a_fit(name, verb):
     assert simulation.truth(estimand).shape == (len(components),)
     assert simulation.riesz_representer(estimand, data.head(30)).shape == (len(components), 30)
     levels = simulation.assignment.treatment.levels
-    wanted = estimand.wanted(data[simulation.assignment.treatment.name])
+    kind = estimand.treatment_kind(data[simulation.assignment.treatment.name])
     treatment, _ = describe_treatment(
-        data[simulation.assignment.treatment.name], levels[0] if levels else None, wanted, verb
+        data[simulation.assignment.treatment.name], levels[0] if levels else None, kind, verb
     )
     assert treatment.levels == levels
 

@@ -25,7 +25,7 @@ FORMULA = "y ~ treat(a) * x1 + x2"
 class Proportional(Estimand):
     verb: ClassVar[str] = "proportional"
 
-    def wanted(self, column: pd.Series) -> Any:
+    def treatment_kind(self, column: pd.Series) -> Any:
         return "number"
 
     def specifications(self) -> Sequence[Any]:

@@ -352,7 +352,7 @@ def test_treatments_with_atoms_are_a_warning(data: pd.DataFrame, verb: str, opti
     with pytest.warns(riesz.RieszWarning, match=r"Treatment `d` is heavily tied.*0 alone 4\d%.*leave those rows out"):
         ask("y ~ treat(d) + x1", bunched, **options)
     whole = data.assign(d=rng.integers(0, 12, 600).astype(float))
-    with pytest.warns(riesz.RieszWarning, match=r"5 commonest values carry 4\d%.*`riesz.ate` on grouped values"):
+    with pytest.warns(riesz.RieszWarning, match=r"5 commonest values account for 4\d%.*`riesz.ate` on grouped values"):
         ask("y ~ treat(d) + x1", whole, **options)
     few = data.assign(d=np.where(np.arange(600) < 30, 2.5, data["d"]))
     with pytest.warns(riesz.RieszWarning, match=r"2.5 alone 5%"):
