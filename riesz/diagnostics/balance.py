@@ -1,15 +1,15 @@
-r"""The Riesz balance table: whether rr turns averages into moments, as the true Riesz representer does for every function.
+r"""The Riesz balance table: whether weighting by rr gives the moment, as it does for the true Riesz representer.
 
 For any f, :math:`E[\alpha f] = h(f)`. The table compares the two sides in the sample for f the anchor, 1, the treatment, every
 covariate and every treatment-by-covariate product. For the average treatment effect this is covariate balance after
 weighting; for the average derivative its analogue. Covariates are centred at their means, so that nothing depends on
-their origin; what concerns the constant stands in the row ``1``.
+their origin; the constant has its own row, ``1``.
 
 All sides are divided by the mean of the normalizer, which puts them in the units of the estimate: ``moment`` is the estimand
-with f in place of the outcome, ``weighted`` what weighting by rr makes of it.
+with f in place of the outcome, and ``weighted`` its estimate by weighting with rr.
 
-An rr that was learned for the errors of a logit, :math:`v f` with :math:`v = \mu (1 - \mu)`, has :math:`E[v \alpha f] = h(v f)`
-instead. There every f is first multiplied by v over its mean, and its mean square is :math:`E_n[v f^2] / E_n[v]`.
+An rr that is learned for the errors of a logit, :math:`v f` with :math:`v = \mu (1 - \mu)`, has :math:`E[v \alpha f] = h(v f)`
+instead. Then every f is first multiplied by v over its mean, and its mean square is :math:`E_n[v f^2] / E_n[v]`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from riesz.design.moment import Evaluation
 from riesz.inference import Clusters, Weights, covariance
 from riesz.predictions import Predictions, tilt
 
-_ALIKE = 1e-12  # two functions that differ by less than this share of their size are shown once
+_ALIKE = 1e-12  # functions that differ by less than this share of their size are shown once
 
 
 def balance_table(
@@ -45,7 +45,7 @@ def balance_table(
     design : Design
         The full sample.
     treatment : sequence of str, length t
-        What to call the columns of the raw treatment.
+        Names of the columns of the raw treatment.
     names : sequence of str, length K
         The parameters.
     errors : ndarray, shape (K,)
@@ -56,16 +56,16 @@ def balance_table(
     Returns
     -------
     pandas.DataFrame
-        One row a parameter and function.
+        One row per parameter and function.
 
         - ``kind``: anchor, constant, treatment, covariate or interaction.
         - ``moment``, ``weighted``: the two sides; ``imbalance`` is weighted minus moment.
-        - ``std_error``: of the imbalance, with rr held as it is; ``z`` their ratio.
+        - ``std_error``: of the imbalance, with rr taken as given; ``z`` their ratio.
         - ``standardized``: imbalance in units of f's root mean square (its standard deviation, for a covariate).
-        - ``unadjusted``: the same for the representer that is linear in the treatment alone (for the ATE: plain means by arm).
-        - ``implied_bias``: in units of the estimate's standard error. It is what the one-step estimate would change by if mu were
+        - ``unadjusted``: the same for the representer that is linear in the treatment alone (for the ATE: plain means per arm).
+        - ``implied_bias``: in units of the estimate's standard error. It is the change in the one-step estimate if mu were
           corrected for what its residuals still show of f, :math:`-\delta_f` times the imbalance with
-          :math:`\delta_f = E_n[(y - \mu) f] / E_n[f^2]`. A debiased estimate suffers only where mu *and* rr miss f.
+          :math:`\delta_f = E_n[(y - \mu) f] / E_n[f^2]`. A debiased estimate is biased only if mu *and* rr miss f.
     """
     rr = predictions.rr.observed
     v = tilt(predictions, design)
@@ -112,7 +112,7 @@ def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, 
     yield "constant", "1", _constant(design)
     raw = [(name, _raw_treatment(design, j)) for j, name in enumerate(treatment)]
     for name, a in raw:
-        if not all(_alike(a.observed, one) for one in anchor.observed):
+        if not all(_alike(a.observed, beta) for beta in anchor.observed):
             yield "treatment", name, a
     for j in design.covariates:
         x = _covariate(design, int(j))
@@ -144,7 +144,7 @@ def _covariate(design: Design, column: int) -> Evaluation:
     observed, points = design.z[:, column], design.readings()
     values, slopes = np.tile(observed, (len(points), 1)), np.zeros((len(points), len(observed)))
     for k, point in enumerate(points):
-        for place in np.flatnonzero(point.columns == column):  # a custom moment may move covariates too
+        for place in np.flatnonzero(point.columns == column):  # a custom moment may change covariates, too
             values[k] = point.values[:, place]
             if point.tangents is not None:
                 slopes[k] = point.tangents[:, place]

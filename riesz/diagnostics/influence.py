@@ -1,13 +1,13 @@
-r"""What single rows, clusters, folds and repeats do to the estimate.
+r"""How single rows, clusters, folds and repeats change the estimate.
 
 The estimate is a ratio of weighted means, :math:`\hat\psi = \sum w s / \sum w n`, of scores s and normalizer n. With mu and rr
-held as they are, leaving out the rows of a set g changes it by exactly
+taken as given, leaving out the rows of a set g changes it by exactly
 
 .. math:: \hat\psi_{-g} - \hat\psi = - \frac{\sum_{i \in g} w_i \phi_i}{W (1 - \sum_{i \in g} w_i n_i / W \bar n)},
    \qquad W = \textstyle\sum_i w_i,
 
-with influence function :math:`\phi = (s - \hat\psi n) / \bar n`. Learning mu and rr anew without g changes the estimate a little
-more: for a debiased estimator by a smaller order, times the leverage of g.
+with influence function :math:`\phi = (s - \hat\psi n) / \bar n`. Learning mu and rr again without g adds a smaller
+change: for a debiased estimator of smaller order, times the leverage of g.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ def leave_one_out(
     Returns
     -------
     pandas.DataFrame
-        A row for each row or cluster: ``change`` the estimate without it minus the estimate; ``share_of_variance`` its part of
+        One row per row or cluster: ``change`` the estimate without it minus the estimate; ``share_of_variance`` its share of
         the estimate's variance.
     """
     share = weights.total / weights.total.sum()
-    own = normalizer[component]
+    n = normalizer[component]
     pull = total(share * estimate.influence[:, component], codes)
-    part = total(share * own, codes) / (share @ own)
+    part = total(share * n, codes) / (share @ n)
     spread = variance_parts(estimate.variation[:, component], weights, codes)
-    change = ratio(-pull, np.where(part < 1, 1 - part, 0.0))  # without its only row an estimate does not exist
+    change = ratio(-pull, np.where(part < 1, 1 - part, 0.0))  # without its only row an estimate is not defined
     return pd.DataFrame({"change": change, "share_of_variance": ratio(spread, float(spread.sum()))})
 
 
 def total(values: Array, codes: Codes | None) -> Array:
-    """Sums by cluster; the values themselves without clusters."""
+    """Sums per cluster; the values themselves without clusters."""
     return values if codes is None else np.asarray(np.bincount(codes, weights=values), dtype=float)
 
 
 def variance_parts(variation: Array, weights: Weights, codes: Codes | None) -> Array:
-    """What each row, or cluster, adds to the variance, up to a factor; identical rows count as so many."""
+    """What each row, or cluster, adds to the variance, up to a factor; a row of frequency f counts f times."""
     if codes is None:
         return np.asarray(weights.frequency * (weights.sampling * variation) ** 2)
     return np.asarray(total(weights.total * variation, codes) ** 2)
@@ -81,7 +81,7 @@ def normal_quantiles(variation: Array, weights: Weights, codes: Codes | None) ->
     -------
     pandas.DataFrame
         In increasing order: ``theoretical`` quantile of the standard normal, ``sample`` the contribution of a row (or cluster) in
-        units of their standard deviation. The index tells which row or cluster.
+        units of their standard deviation. The index is the position of the row or cluster.
     """
     pull = total((weights.sampling if codes is None else weights.total) * variation, codes)
     count = weights.frequency if codes is None else np.ones(len(pull))
@@ -89,7 +89,7 @@ def normal_quantiles(variation: Array, weights: Weights, codes: Codes | None) ->
     middle = (np.cumsum(count[order]) - count[order] / 2) / count.sum()
     centre = pull @ count / count.sum()
     scale = np.sqrt((pull - centre) ** 2 @ count / count.sum())
-    sample = ratio(pull[order] - centre, float(scale), otherwise=0.0)  # all the same: none is off the centre
+    sample = ratio(pull[order] - centre, float(scale), otherwise=0.0)  # if all are equal, none differs from the centre
     return pd.DataFrame({"theoretical": stats.norm.ppf(middle), "sample": sample}, index=order)
 
 
@@ -101,11 +101,12 @@ def by_fold(
     codes: Codes | None,
     names: Sequence[str],
 ) -> pd.DataFrame:
-    """The estimate of every repeat, and of every fold in it by itself.
+    """The estimate of every repeat, and of every fold in it.
 
     Parameters
     ----------
-    estimates : sequence of Estimate, one a repeat
+    estimates : sequence of Estimate
+        One per repeat.
     normalizer : ndarray, shape (K, n)
     folds : ndarray of int, shape (repeats, n)
     weights : Weights
@@ -119,11 +120,11 @@ def by_fold(
         ``parameter, repeat, fold, rows, estimate, std_error``; fold ``"all"`` is the repeat's estimate.
     """
     lines = []
-    for repeat, (one, labels) in enumerate(zip(estimates, folds, strict=True), start=1):
-        everyone = np.ones(len(labels), dtype=bool)
-        parts = [("all", everyone), *((int(fold) + 1, labels == fold) for fold in np.unique(labels))]
+    for repeat, (estimate, labels) in enumerate(zip(estimates, folds, strict=True), start=1):
+        all_rows = np.ones(len(labels), dtype=bool)
+        parts = [("all", all_rows), *((int(fold) + 1, labels == fold) for fold in np.unique(labels))]
         for fold, rows in parts:
-            value, error = _part(one, normalizer, rows, weights, codes)
+            value, error = _part(estimate, normalizer, rows, weights, codes)
             lines += [(name, repeat, fold, int(rows.sum()), value[c], error[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "rows", "estimate", "std_error"])
 
@@ -131,27 +132,27 @@ def by_fold(
 def _part(
     estimate: Estimate, normalizer: Array, rows: npt.NDArray[np.bool_], weights: Weights, codes: Codes | None
 ) -> tuple[Array, Array]:
-    """Estimate and standard error from some rows, with the scores of all."""
-    own = Weights(weights.sampling[rows], weights.frequency[rows])
-    share, whole = own.total / own.total.sum(), weights.total / weights.total.sum()
-    scale = (normalizer[:, rows] @ share) / (normalizer @ whole)  # how common the normalizer's group is here
+    """Estimate and standard error from some of the rows, with the same scores."""
+    inside = Weights(weights.sampling[rows], weights.frequency[rows])
+    share, whole = inside.total / inside.total.sum(), weights.total / weights.total.sum()
+    scale = (normalizer[:, rows] @ share) / (normalizer @ whole)  # mean of the normalizer here, relative to all rows
     scale = np.where(scale == 0, np.nan, scale)
     value = estimate.value + (share @ estimate.influence[rows]) / scale
     clusters = () if codes is None else (np.unique(codes[rows], return_inverse=True)[1],)
-    if rows.sum() < 2 or any(one.max() == 0 for one in clusters):
+    if rows.sum() < 2 or any(labels.max() == 0 for labels in clusters):
         return value, np.full_like(value, np.nan)
-    return value, np.sqrt(np.diag(covariance(estimate.variation[rows] / scale, own, clusters)))
+    return value, np.sqrt(np.diag(covariance(estimate.variation[rows] / scale, inside, clusters)))
 
 
 def heterogeneity(table: pd.DataFrame) -> float:
-    """P-value of Cochran's test that the folds estimate the same number: the smallest one, times how many were made.
+    """P-value of Cochran's test that all folds estimate the same number: the smallest over parameters and repeats, Bonferroni.
 
     Parameters
     ----------
     table : pandas.DataFrame
         From :func:`by_fold`.
     """
-    found = []
+    p_values = []
     for _, part in table[table["fold"] != "all"].groupby(["parameter", "repeat"]):
         known = part[part["std_error"] > 0]
         if len(known) < 2:
@@ -159,5 +160,5 @@ def heterogeneity(table: pd.DataFrame) -> float:
         weight = known["std_error"] ** -2.0
         centre = (weight * known["estimate"]).sum() / weight.sum()
         statistic = float((weight * (known["estimate"] - centre) ** 2).sum())
-        found.append(float(stats.chi2.sf(statistic, len(known) - 1)))
-    return min(1.0, min(found) * len(found)) if found else 1.0
+        p_values.append(float(stats.chi2.sf(statistic, len(known) - 1)))
+    return min(1.0, min(p_values) * len(p_values)) if p_values else 1.0

@@ -5,9 +5,9 @@ Where the moment reads mu at both arms with weights that depend on the treatment
 
 .. math:: \alpha(a, x) = c_a(x)\, E[\nu \mid x] / P(A = a \mid x),
 
-so rr at a row tells :math:`p(x) = P(A = 1 \mid x)`: with :math:`\nu = 1` through :math:`P(a|x) = c_a / \alpha`; with
+so rr at a row gives :math:`p(x) = P(A = 1 \mid x)`: with :math:`\nu = 1` through :math:`P(a|x) = c_a / \alpha`; with
 :math:`\nu = A` (effect on the treated) through the odds :math:`\alpha / c_0 = p / (1-p)` of the controls; with :math:`\nu = 1 - A`
-through :math:`\alpha / c_1 = (1 - p) / p` of the treated. A learned rr may imply a p outside [0, 1]; how often it does is told.
+through :math:`\alpha / c_1 = (1 - p) / p` of the treated. A learned rr may imply a p outside [0, 1]; how often is reported.
 """
 
 from __future__ import annotations
@@ -33,18 +33,23 @@ class Overlap:
     Attributes
     ----------
     rows : pandas.DataFrame
-        ``parameter``, ``arm`` and ``propensity`` of being in the second arm, for every row that tells one; the index is the
-        data's. A representer of the wrong sign, or too small, implies a propensity outside [0, 1], shown as it is.
+        ``parameter``, ``arm`` and ``propensity`` of being in the second arm, for every row from which it can be recovered; the
+        index is that of the data. A representer of the wrong sign, or too small, implies a propensity outside [0, 1], shown as
+        it is.
     summary : pandas.DataFrame
-        One row a parameter and arm: ``rows`` that tell a propensity, its 1%, 50% and 99% quantiles, ``share_outside`` of
-        [0, 1], and ``share_extreme`` within 0.05 of 0 or 1.
+        One row per parameter and arm: the number of ``rows`` with a propensity, its 1%, 50% and 99% quantiles,
+        ``share_outside`` of [0, 1], and ``share_extreme`` within 0.05 of 0 or 1.
 
     Examples
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").overlap().summary.shape
-    (2, 6)
+    >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").overlap()
+    Propensity implied by the Riesz representer
+                   rows      1%     50%     99%  share_outside  share_extreme
+    parameter arm
+    ATE       1     510  0.3256  0.5292  1.0173         0.0118         0.0078
+              0     490  0.0660  0.4821  0.7044         0.0041         0.0041
     """
 
     rows: pd.DataFrame
@@ -58,44 +63,44 @@ class Overlap:
 
 
 def implied_propensity(predictions: Predictions, design: Design) -> Array:
-    """The propensity of the second arm that rr implies at each row, shape (K, n); missing where rr does not tell it."""
+    """The propensity of the second arm that rr implies at each row, shape (K, n); NaN where it cannot be recovered."""
     arm = design.strata
     assert arm is not None
-    found = np.full(predictions.rr.observed.shape, np.nan)
+    propensity = np.full(predictions.rr.observed.shape, np.nan)
     for c, rr in enumerate(predictions.rr.observed):
         weight = np.stack([_arm_weight(design, c, j) for j in (0, 1)])
         normalizer = design.normalizer[c]
         with np.errstate(divide="ignore", invalid="ignore"):
             if (normalizer == 1).all():
-                own = weight[arm, np.arange(len(arm))]
-                share = np.where(own == 0, np.nan, own / rr)
-                found[c] = np.where(arm == 1, share, 1 - share)
+                at_arm = weight[arm, np.arange(len(arm))]
+                share = np.where(at_arm == 0, np.nan, at_arm / rr)
+                propensity[c] = np.where(arm == 1, share, 1 - share)
             elif np.array_equal(normalizer, arm == 1):
                 odds = rr / _constant(weight[0], arm == 1)
-                found[c] = np.where(arm == 0, odds / (1 + odds), np.nan)
+                propensity[c] = np.where(arm == 0, odds / (1 + odds), np.nan)
             elif np.array_equal(normalizer, arm == 0):
                 odds = rr / _constant(weight[1], arm == 0)
-                found[c] = np.where(arm == 1, 1 / (1 + odds), np.nan)
-    return found
+                propensity[c] = np.where(arm == 1, 1 / (1 + odds), np.nan)
+    return propensity
 
 
 def share_outside(predictions: Predictions, design: Design, names: Sequence[str]) -> pd.Series:
-    """The share of rows whose implied propensity is outside of [0, 1], one for each parameter whose rr tells one.
+    """The share of rows whose implied propensity is outside [0, 1], for each parameter that has one.
 
-    An rr that was learned for the errors of a logit matters where those are: there rows are weighted by v = mu (1 - mu).
+    For an rr that is learned for the errors of a logit, rows are weighted by v = mu (1 - mu), the variance of those errors.
     """
     v = tilt(predictions, design)
     weights = np.ones(len(design)) if v is None else v.observed
     shares = {}
     for name, p in zip(names, implied_propensity(predictions, design), strict=True):
-        told = ~np.isnan(p)
-        if weights[told].sum() > 0:
-            shares[name] = float(weights[told] @ ((p[told] < 0) | (p[told] > 1)) / weights[told].sum())
+        known = ~np.isnan(p)
+        if weights[known].sum() > 0:
+            shares[name] = float(weights[known] @ ((p[known] < 0) | (p[known] > 1)) / weights[known].sum())
     return pd.Series(shares, dtype=float)
 
 
 def _arm_weight(design: Design, component: int, arm: int) -> Array:
-    """What the moment multiplies mu at an arm with, shape (n,); missing when a reading does more than set the arm."""
+    """The weight of mu at an arm in the moment, shape (n,); NaN if a reading does more than set the arm."""
     total = np.zeros(len(design))
     target = design.treatment[design.strata == arm][0]
     for weight, point in zip(design.reading_weights[component], design.readings(), strict=True):
@@ -110,7 +115,7 @@ def _arm_weight(design: Design, component: int, arm: int) -> Array:
 
 
 def _constant(weight: Array, rows: npt.NDArray[np.bool_]) -> float:
-    """The weight that all these rows share, or nothing."""
+    """The weight of these rows if it is the same for all, else NaN."""
     values = weight[rows]
     return float(values[0]) if np.ptp(values) == 0 else np.nan
 
@@ -118,7 +123,7 @@ def _constant(weight: Array, rows: npt.NDArray[np.bool_]) -> float:
 def overlap(
     predictions: Predictions, design: Design, index: pd.Index, names: Sequence[str], arms: Sequence[str]
 ) -> Overlap:
-    """The implied propensity, row by row and in short.
+    """The implied propensity per row, and its summary.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-r"""Is the Riesz representer healthy? Its heaviest rows, its effective sample size, its tail, and numbers known in advance.
+r"""The health of the Riesz representer: its heaviest rows, effective sample size, tail, and values known in advance.
 
 Symbols: rr :math:`\alpha`, anchor :math:`\beta`, moment m with :math:`h(f) = E[m(f)]`. The Riesz representer satisfies
 :math:`E[\alpha \beta] = h(\beta)` and :math:`E[\alpha^2] = h(\alpha)`; the sample analogues of both sides are shown. A row's
-weight is its sampling weight times :math:`|\alpha|`; a row of frequency f counts as f rows. An rr that was learned for the errors
+weight is its sampling weight times :math:`|\alpha|`; a row of frequency f counts as f rows. An rr that is learned for the errors
 of a logit satisfies :math:`E[v \alpha \beta] = h(v \beta)` and :math:`E[v \alpha^2] = h(v \alpha)` instead, with
-:math:`v = \mu (1 - \mu)`; then these are shown, v being divided by its mean.
+:math:`v = \mu (1 - \mu)` divided by its mean; then these are shown.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from riesz.design.moment import Evaluation
 from riesz.inference import Clusters, Weights, covariance
 from riesz.predictions import Predictions, tilt
 
-FEW = 10  # a few rows are at most so many,
-FEW_SHARE = 0.02  # and at most this share of all
-MUCH = 0.2  # of the weight, for a few rows; a normally distributed rr puts about 6% on 2% of the rows
+FEW = 10  # "a few" rows are at most this many,
+FEW_SHARE = 0.02  # and at most this share of all rows
+MUCH = 0.2  # of the weight on a few rows; a normally distributed rr puts about 6% on 2% of the rows
 
 
 def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame:
-    r"""Health of rr, one row a component.
+    r"""Health of rr, one row per parameter.
 
     Returns
     -------
     pandas.DataFrame
         ``largest_rr`` largest absolute value; ``effective_n`` Kish's effective sample size of the weights
-        :math:`w |\alpha|`; ``heavy_rows`` carry the share ``heavy_share`` of all weight: as many of the heaviest as reach 20%, but
+        :math:`w |\alpha|`; ``heavy_rows`` carry the share ``heavy_share`` of all weight: the heaviest rows that reach 20%, but
         at most ten (2% of a small sample); ``tail_index`` Hill's index of the largest weights (below 2 the variance is
         infinite); ``rr_anchor`` :math:`E_n[\alpha \beta]`; ``anchor_moment`` :math:`h_n(\beta)`, which it should equal;
         ``rr_length`` :math:`E_n[\alpha^2]`; ``rr_moment`` :math:`h_n(\alpha)`, which it should equal (and does by construction
-        where rr was rescaled); ``riesz_loss`` :math:`E_n[\alpha^2 - 2 m(\alpha)]`, on rows that rr was not learned from: smaller
+        if rr was rescaled); ``riesz_loss`` :math:`E_n[\alpha^2 - 2 m(\alpha)]`, on rows that rr was not learned from: smaller
         is better.
     """
     rr, frequency = predictions.rr.observed, design.frequency
     anchor, alpha = _tilted(predictions, design)
     pull = design.weights / frequency * np.abs(rr)
-    heavy = [concentration(one, frequency, MUCH) for one in pull]
+    heavy = [concentration(weight, frequency, MUCH) for weight in pull]
     length, moment = design.mean(rr * alpha.observed), design.mean(design.apply(alpha))
     return pd.DataFrame(
         {
@@ -51,7 +51,7 @@ def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame
             "effective_n": ratio((pull @ frequency) ** 2, pull**2 @ frequency, otherwise=0.0),
             "heavy_rows": [rows for rows, _ in heavy],
             "heavy_share": [share for _, share in heavy],
-            "tail_index": [tail_index(one, frequency) for one in pull],
+            "tail_index": [tail_index(weight, frequency) for weight in pull],
             "rr_anchor": design.mean(rr * anchor.observed),
             "anchor_moment": design.mean(design.apply(anchor)),
             "rr_length": length,
@@ -74,7 +74,7 @@ def with_anchor_errors(
 
 
 def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evaluation]:
-    """The anchor and rr, both multiplied by v where rr was learned for the errors of a logit."""
+    """The anchor and rr, both multiplied by v if rr is learned for the errors of a logit."""
     v = tilt(predictions, design)
     if v is None:
         return design.anchor, predictions.rr
@@ -82,7 +82,7 @@ def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evalu
 
 
 def concentration(pull: Array, frequency: Array, much: float) -> tuple[int, float]:
-    """How few rows carry how much: as many of the heaviest as reach the share ``much`` of all, but at most a few."""
+    """How many of the heaviest rows reach the share ``much`` of all weight, at most a few, and the share they carry."""
     few = int(min(FEW, np.ceil(FEW_SHARE * frequency.sum())))
     order = np.argsort(-pull, kind="stable")[:few]
     ranked = np.repeat(pull[order], np.minimum(frequency[order], few).astype(int))[:few]
@@ -92,11 +92,11 @@ def concentration(pull: Array, frequency: Array, much: float) -> tuple[int, floa
 
 
 def tail_index(pull: Array, frequency: Array) -> float:
-    r"""Hill's estimate of the tail index, from the largest :math:`\sqrt n` weights; infinite when they are all equal.
+    r"""Hill's estimate of the tail index, from the largest :math:`\sqrt n` weights; infinite if they are all equal.
 
     .. math:: \hat a = k \Big/ \sum_{i \le k} \log (x_{(i)} / x_{(k + 1)})
 
-    Missing with fewer than 50 rows.
+    NaN with fewer than 50 rows.
     """
     count = float(frequency.sum())
     k = int(np.sqrt(count))
@@ -107,36 +107,37 @@ def tail_index(pull: Array, frequency: Array) -> float:
     edge = pull[order[np.searchsorted(reached, k + 1)]]
     if edge <= 0:
         return np.nan
-    counted = np.diff(np.minimum(reached, k), prepend=0.0)  # how often each row is among the k largest
+    counted = np.diff(np.minimum(reached, k), prepend=0.0)  # how many of the k largest each row stands for
     excess = float(counted @ np.log(np.maximum(pull[order], edge) / edge))
     return k / excess if excess > 0 else np.inf
 
 
 def weighting_origin(predictions: Sequence[Predictions], design: Design) -> pd.DataFrame:
-    r"""What weighting owes to the origin of y: adding c to the outcome adds :math:`c\, E_n[\alpha]` to :math:`E_n[\alpha y]`.
+    r"""How weighting depends on the origin of y: adding c to the outcome adds :math:`c\, E_n[\alpha]` to :math:`E_n[\alpha y]`.
 
-    The estimand itself moves by :math:`c\, h_n(1)`. With y centred at its mean, and the mean's share put back, weighting is
+    The estimand itself moves by :math:`c\, h_n(1)`. With y centred at its mean, and the mean's part added back, weighting gives
     :math:`E_n[\alpha (y - \bar y)] + \bar y\, h_n(1)`.
 
     Parameters
     ----------
-    predictions : sequence of Predictions, one a repeat
+    predictions : sequence of Predictions
+        One per repeat.
     design : Design
         The full sample.
 
     Returns
     -------
     pandas.DataFrame
-        One row a component, in the estimate's units, medians over repeats: ``rr_mean`` and ``constant_moment``, which the true
+        One row per parameter, in the estimate's units, medians over repeats: ``rr_mean`` and ``constant_moment``, which the true
         representer makes equal; ``shift``, their difference times the mean outcome; ``centred``, weighting with y centred.
     """
     size = design.mean(design.normalizer)
     known = (
         design.mean(design.reading_weights[:, ~design.is_derivative].sum(axis=1)) / size
-    )  # a constant's derivative is zero
+    )  # the derivative of a constant is zero
     centre = float(design.mean(design.y))
-    means = np.stack([design.mean(one.rr.observed) / size for one in predictions])
-    rests = np.stack([design.mean(one.rr.observed * (design.y - centre)) / size for one in predictions])
+    means = np.stack([design.mean(repeat.rr.observed) / size for repeat in predictions])
+    rests = np.stack([design.mean(repeat.rr.observed * (design.y - centre)) / size for repeat in predictions])
     mean = np.median(means, axis=0)
     return pd.DataFrame(
         {
@@ -159,14 +160,15 @@ def representer_by_fold(
 
     A moment-constrained learner gives :math:`r = \beta - \beta_\perp` with :math:`h(\beta_\perp) = 0` on its training rows, and
     rr is r times a scale. The violation on the rows k is :math:`h_k(\beta_\perp) / h_k(\beta)`; for a closed form it includes what
-    projecting the anchor on the formula's columns loses. An rr that was learned with its scale has
-    :math:`\beta_\perp = \beta - \alpha\, h_n(\beta) / E_n[\alpha^2]`, the scale that the identities of the true one imply.
+    the projection of the anchor on the formula's columns loses. For an rr that is learned with its scale,
+    :math:`\beta_\perp = \beta - \alpha\, h_n(\beta) / E_n[\alpha^2]`, the scale that the identities of the true rr imply.
 
     Parameters
     ----------
-    predictions : sequence of Predictions, one a repeat
+    predictions : sequence of Predictions
+        One per repeat.
     scales : ndarray, shape (repeats, K)
-        What a scale-free r was multiplied by.
+        Factor of a scale-free r.
     design : Design
         The full sample.
     folds : ndarray of int, shape (repeats, n)
@@ -178,18 +180,18 @@ def representer_by_fold(
         ``parameter, repeat, fold, riesz_loss, violation``; fold ``"all"`` is the whole repeat.
     """
     lines = []
-    for repeat, (one, factor, labels) in enumerate(zip(predictions, scales, folds, strict=True), start=1):
-        beta, alpha = _tilted(one, design)
-        anchor, own, square = design.apply(beta), design.apply(alpha), one.rr.observed * alpha.observed
-        scale = factor if one.scale_free else design.mean(square) / design.mean(anchor)
+    for number, (repeat, factor, labels) in enumerate(zip(predictions, scales, folds, strict=True), start=1):
+        beta, alpha = _tilted(repeat, design)
+        anchor, moment, square = design.apply(beta), design.apply(alpha), repeat.rr.observed * alpha.observed
+        scale = factor if repeat.scale_free else design.mean(square) / design.mean(anchor)
         parts = [
             ("all", np.arange(len(labels))),
             *((int(k) + 1, np.flatnonzero(labels == k)) for k in np.unique(labels)),
         ]
         for fold, rows in parts:
             held = design.take(rows)
-            loss = held.mean(square[:, rows] - 2 * own[:, rows])
+            loss = held.mean(square[:, rows] - 2 * moment[:, rows])
             known = held.mean(anchor[:, rows])
-            violation = 1 - ratio(ratio(held.mean(own[:, rows]), scale), known)
-            lines += [(name, repeat, fold, loss[c], violation[c]) for c, name in enumerate(names)]
+            violation = 1 - ratio(ratio(held.mean(moment[:, rows]), scale), known)
+            lines += [(name, number, fold, loss[c], violation[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "riesz_loss", "violation"])

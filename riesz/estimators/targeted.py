@@ -45,8 +45,8 @@ def _tmle_logistic(predictions: Predictions, design: Design, low: float, high: f
     slopes = values * (1 - values) * (mu.slopes / (mu.values * (1 - mu.values)) + t[:, None, None] * rr.slopes)
     observed = expit(index + t[:, None] * rr.observed)
     residuals = (high - low) * rr.observed * (y - observed)
-    one = Evaluation(np.ones_like(observed), np.ones_like(values), np.zeros_like(values))
-    plug_in = (high - low) * design.apply(Evaluation(observed, values, slopes)) + low * design.apply(one)
+    constant = Evaluation(np.ones_like(observed), np.ones_like(values), np.zeros_like(values))
+    plug_in = (high - low) * design.apply(Evaluation(observed, values, slopes)) + low * design.apply(constant)
     return Scores(plug_in + residuals, residuals)
 
 

@@ -1,7 +1,7 @@
-"""Plots of a fit, drawn by matplotlib (``pip install 'riesz[plots]'``), one function each.
+"""Plots of a fit, drawn by matplotlib (``pip install 'riesz[plots]'``), one function per plot.
 
-Every function takes a fit, draws in the axes given or in new ones, and returns the axes. ``fit.plot()`` and
-``fit.plot("balance")`` are short for them. Colours of text and background are those of the active style.
+Every function takes a fit, draws in the given axes or in new ones, and returns the axes. ``fit.plot()`` and
+``fit.plot("balance")`` call them. Colours of text and background are those of the active style.
 
 Examples
 --------
@@ -15,15 +15,15 @@ Examples
 from collections.abc import Callable
 from typing import Any
 
-from riesz.plots.confounding import sensitivity
+from riesz.plots.balance import balance
 from riesz.plots.estimates import estimators, forest, groups
+from riesz.plots.history import history
 from riesz.plots.influence import influence, qq
-from riesz.plots.love import balance
 from riesz.plots.panels import panels
-from riesz.plots.training import history
+from riesz.plots.sensitivity import sensitivity
 from riesz.plots.weights import overlap, representer
 
-#: Name to plot, as ``fit.plot("...")`` finds it; tests loop over it.
+#: Name to plot, as in ``fit.plot("balance")``; tests loop over it.
 PLOTS: dict[str, Callable[..., Any]] = {
     "panels": panels,
     "forest": forest,

@@ -1,4 +1,4 @@
-"""What plots ask of a fit, and how they refuse what is none."""
+"""What plots need from a fit, and the check of their arguments."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Fitted(Protocol):
 
 
 def of_a_fit(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: a plot of a fit refuses wrong arguments, and what is not a fit, in plain words."""
+    """A decorator: a plot refuses wrong arguments, and objects that are not fits, with an error that says what is expected."""
     name = f"riesz.plots.{function.__name__}()"
 
     @wraps(function)

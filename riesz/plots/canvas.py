@@ -1,8 +1,8 @@
-"""Where plots are drawn and in which colours.
+"""Axes, colours and legends of the plots.
 
-matplotlib is loaded when the first plot is asked for. Colours of data are Okabe and Ito's, which colour-blind readers can tell
-apart; the first is dark blue on a light page and light blue on a dark one. Text, lines of reference and everything else take the
-colours of the active style.
+matplotlib is imported with the first plot. Colours of data are those of Okabe and Ito, which colour-blind readers can
+distinguish; the first is dark blue on a light page and light blue on a dark one. Text, reference lines and everything else have
+the colours of the active style.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _OTHERS = ("#D55E00", "#009E73", "#E69F00", "#CC79A7")  # vermillion, green, ora
 MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, HEIGHT = 6.0, 4.0  # inches
 _MOST_BINS = 10_000
-_SURE = 0.85  # of the axes' width, which shrinks when labels on the left want room
+_SURE = 0.85  # share of the axes' width that a legend may fill; labels on the left make the axes narrower later
 
 
 def pyplot() -> ModuleType:
-    """matplotlib.pyplot, or what to install."""
+    """matplotlib.pyplot, or an error that says what to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -34,31 +34,31 @@ def pyplot() -> ModuleType:
 
 
 def axes(ax: Axes | None, height: float = HEIGHT, width: float = WIDTH) -> Axes:
-    """The axes to draw in: those given, or new ones in a figure of that size in inches."""
+    """The given axes, or new ones in a figure of that size in inches."""
     plt = pyplot()
     if ax is None:
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):
-        raise RieszError(f"ax={ax!r}: expected matplotlib axes, such as those that plt.subplots() makes, or None.")
+        raise RieszError(f"ax={ax!r}: expected matplotlib axes, such as plt.subplots() returns, or None.")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
 def check_bins(bins: object) -> None:
-    """Refuse a number of bars that cannot be drawn."""
+    """Check the number of bars."""
     if not is_count(bins, 1, _MOST_BINS):
         raise RieszError(f"bins={bins!r}: expected a whole number of bars, from 1 to {_MOST_BINS:,}.")
 
 
 def neutral() -> str:
-    """The colour of text in the active style, for marks that are no data."""
+    """The colour of text in the active style, for marks that are not data."""
     return str(pyplot().rcParams["text.color"])
 
 
 def colours() -> tuple[str, ...]:
-    """The colours of data, six of them, for the page of the active style."""
+    """The six colours of data, for the background of the active style."""
     from matplotlib.colors import to_rgb
 
     dark = sum(to_rgb(pyplot().rcParams["axes.facecolor"])) < 1.5
@@ -89,7 +89,7 @@ def legend_above(ax: Axes) -> None:
 
 
 def entitle(ax: Axes, title: str, **look: Any) -> None:
-    """A title above the axes and above the legend that may stand there."""
+    """A title above the axes, and above the legend if there is one."""
     legend = ax.get_legend()
     height = 0.0 if legend is None else legend.get_window_extent().height * 72 / ax.figure.dpi
     ax.set_title(title, loc="left", pad=6 + height, **look)

@@ -37,23 +37,23 @@ def forest(
     *fits : Results, Effects, or results of statsmodels
         Anything with ``params`` and ``conf_int()``.
     names : sequence of str, optional
-        What to call the fits; by default numbers.
+        Names of the fits; by default numbers.
     alpha : float
         Intervals have level 1 - alpha.
     null : float or None
-        Where a line of reference stands; it is left out when it is far from all estimates.
+        Position of a reference line; it is left out if it is far from all estimates.
     keep : sequence of str, optional
-        The parameters to show, by their names in the fits or by new ones; by default all.
+        The parameters to show, by their names in the fits or by new names; by default all.
     rename : mapping, optional
-        New names, so that what two fits call differently stands together: ``{"a": "ATE"}``.
+        New names, which put parameters with different names in one row: ``{"a": "ATE"}``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default in a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        A row for each parameter, or for each fit when they all have the same single one. Marks without a line are estimates
-        without a valid standard error.
+        One row per parameter, or one row per fit if they all have the same single parameter. Marks without a line are
+        estimates without a valid standard error.
 
     Examples
     --------
@@ -72,17 +72,17 @@ def forest(
                 f"forest() got an object of type {type(fit).__name__}; expected fits, with params and conf_int()."
             )
     check_names(names, len(fits))
-    called = [str(name) for name in (names or [f"({number})" for number in range(1, len(fits) + 1)])]
+    labels = [str(name) for name in (names or [f"({number})" for number in range(1, len(fits) + 1)])]
     chosen = select([_table(fit, alpha) for fit in fits], keep, rename)
-    parts = [table.assign(fit=name) for table, name in zip(chosen, called, strict=True)]
+    parts = [table.assign(fit=name) for table, name in zip(chosen, labels, strict=True)]
     table = pd.concat(parts).rename_axis("parameter").reset_index()
     parameters = table["parameter"].unique()
-    one = len(parameters) == 1 and len(fits) > 1
+    single = len(parameters) == 1 and len(fits) > 1
     table = table.rename(
-        columns={"fit": "row", "parameter": "series"} if one else {"parameter": "row", "fit": "series"}
+        columns={"fit": "row", "parameter": "series"} if single else {"parameter": "row", "fit": "series"}
     )
     level = f"with {1 - alpha:.0%} interval" if table["low"].notna().any() else "(no standard error)"
-    return draw_intervals(table, f"{parameters[0] if one else 'Estimate'} {level}", ax, null)
+    return draw_intervals(table, f"{parameters[0] if single else 'Estimate'} {level}", ax, null)
 
 
 def _table(fit: Estimated, alpha: float) -> pd.DataFrame:
@@ -99,15 +99,15 @@ def _table(fit: Estimated, alpha: float) -> pd.DataFrame:
 
 @of_a_fit
 def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None) -> Axes:
-    """The estimators that the learner serves, side by side: plug-in, weighting, one-step and targeted.
+    """Estimates by all estimators that the learner allows: plug-in, weighting, one-step and targeted.
 
-    Those without a valid standard error are hollow marks without an interval. Where mu and rr are both good, all four agree.
+    Estimates without a valid standard error are hollow marks without an interval. If mu and rr are both accurate, all four agree.
 
     Parameters
     ----------
     fit : Results
     null : float or None
-        Where a line of reference stands; it is left out when it is far from all estimates.
+        Position of a reference line; it is left out if it is far from all estimates.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -122,8 +122,8 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     >>> ax.get_yticklabels()[0].get_text()
     'direct (plug-in)'
     """
-    served = fit.estimates[fit.estimates["estimate"].notna()]  # a logit's rr makes no ipw
-    table = served.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
+    shown = fit.estimates[fit.estimates["estimate"].notna()]  # no ipw with the rr of a logit
+    table = shown.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
     table["estimator"] = table["estimator"].map(describe)
     names = table["parameter"].unique()
     roles = (
@@ -146,15 +146,15 @@ def groups(
         The groups, as in ``fit.by()``.
     alpha : float
     joint : bool
-        Also draw, thin, the wider intervals that hold for all groups at once.
+        Also draw, as thin lines, the wider intervals that cover all groups at once.
     null : float or None
-        Where a line of reference stands; it is left out when it is far from all estimates.
+        Position of a reference line; it is left out if it is far from all estimates.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
-        The dotted line is the estimate for everyone, where there is one parameter.
+        The dotted line is the estimate for all rows, if there is one parameter.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rows that matter, and how normal their influence is."""
+"""Influential rows, and the influence function against the normal distribution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riesz.plots.rows import lay_out, wrap
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_POINTS = 5000  # drawn as vectors; more become a picture, so that files stay small
+_MOST_POINTS = 5000  # drawn as vectors; more points become pixels, so that files stay small
 
 
 @of_a_fit
@@ -23,27 +23,27 @@ def influence(fit: Fitted, parameter: str | None = None, *, k: int = 12, ax: Axe
     ----------
     fit : Results
     parameter : str, optional
-        Which one; needed when there are several.
+        Which parameter; needed if there are several.
     k : int
-        How many rows.
+        Number of rows.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
-        The column ``change_in_se`` of ``fit.influential()``; the numbers on the right are shares of the variance.
+        Shows the column ``change_in_se`` of ``fit.influential()``; the numbers on the right are shares of the variance.
 
     Examples
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> ax = riesz.plots.influence(riesz.ate("y ~ treat(a) * .", data, learner="linear"), k=5)
-    >>> len(ax.get_yticklabels())
-    5
+    >>> ax = riesz.plots.influence(riesz.ate("y ~ treat(a) * .", data, learner="linear"), k=3)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['154', '22', '454']
     """
     name = pick(parameter, list(fit.params.index))
     table = fit.influential(k, name)
-    rows = lay_out([_label(one) for one in table.index])
+    rows = lay_out([_label(unit) for unit in table.index])
     ax = axes(ax, rows.inches)
     rows.label(ax, [f"{share:.1%}" for share in table["share_of_variance"]])
     change = table["change_in_se"]
@@ -56,27 +56,27 @@ def influence(fit: Fitted, parameter: str | None = None, *, k: int = 12, ax: Axe
     return ax
 
 
-def _label(one: object) -> str:
-    return ", ".join(map(str, one)) if isinstance(one, tuple) else str(one)
+def _label(unit: object) -> str:
+    return ", ".join(map(str, unit)) if isinstance(unit, tuple) else str(unit)
 
 
 @of_a_fit
 def qq(fit: Fitted, parameter: str | None = None, *, ax: Axes | None = None) -> Axes:
     """The influence function against the normal distribution, quantile by quantile.
 
-    Intervals trust that sums of it are normal; a few points far off the line tell that the estimate rests on a few rows.
+    Intervals assume that its sum is normal; a few points far from the line show that the estimate depends on a few rows.
 
     Parameters
     ----------
     fit : Results
     parameter : str, optional
-        Which one; needed when there are several.
+        Which parameter; needed if there are several.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
-        The table ``fit.influence_quantiles()``.
+        Shows the table ``fit.influence_quantiles()``.
 
     Examples
     --------

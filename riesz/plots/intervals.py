@@ -1,4 +1,4 @@
-"""Estimates with intervals, row by row: what forest plots have in common."""
+"""Estimates with intervals in rows: what forest plots have in common."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from riesz.syntax.calls import is_number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_APART = 0.75  # lines between estimates of one row
+_APART = 0.75  # lines between the estimates of one row
 
 
 def draw_intervals(
@@ -27,17 +27,17 @@ def draw_intervals(
     Parameters
     ----------
     table : pandas.DataFrame
-        ``row`` and ``series`` (labels; one series is drawn without a legend), ``estimate``, ``low, high`` (missing where there is
-        no interval), and if wanted ``joint_low, joint_high`` of wider, thin intervals.
+        ``row`` and ``series`` (labels; a single series is drawn without a legend), ``estimate``, ``low, high`` (NaN where there is
+        no interval), and optionally ``joint_low, joint_high`` of wider, thin intervals.
     xlabel : str
     ax : matplotlib.axes.Axes, optional
     null : float or None
-        Where a line of reference stands, if it is near the estimates.
+        Position of a reference line, drawn if it is near the estimates.
     numbers : bool
-        Write the numbers to the right of the rows, if there is one series.
+        Write the numbers to the right of the rows if there is one series.
     """
     if null is not None and not is_number(null):
-        raise RieszError(f"null={null!r}: expected a finite number, where a line of reference stands, or None.")
+        raise RieszError(f"null={null!r}: expected a finite number, the position of a reference line, or None.")
     labels, series = list(table["row"].unique()), list(table["series"].unique())
     rows = lay_out(labels, _APART * len(series))
     ax = axes(ax, rows.inches + (0.3 if len(series) > 1 else 0.0))
@@ -58,15 +58,18 @@ def _draw(ax: Axes, part: pd.DataFrame, y: Array, look: int, name: str) -> None:
     if "joint_low" in part:
         ax.hlines(y, part["joint_low"], part["joint_high"], color=colour, linewidth=1.0, alpha=0.8)
     ax.hlines(y, part["low"], part["high"], color=colour, linewidth=2.2)
-    sure = part["low"].notna().to_numpy()
+    has_interval = part["low"].notna().to_numpy()
     estimate = part["estimate"].to_numpy()
-    for rows, fill, label in ((sure, "full", name), (~sure, "none", "_" if sure.any() else name)):
+    for rows, fill, label in (
+        (has_interval, "full", name),
+        (~has_interval, "none", "_" if has_interval.any() else name),
+    ):
         if rows.any():
             ax.plot(estimate[rows], y[rows], marker, color=colour, markersize=6, fillstyle=fill, label=label or "_")
 
 
 def _limits(ax: Axes, table: pd.DataFrame, null: float | None) -> None:
-    """Room for all that is drawn; the line of reference where it is not far away."""
+    """Room for everything that is drawn, and the reference line if it is not far away."""
     ends = [name for name in ("estimate", "low", "high", "joint_low", "joint_high") if name in table]
     low, high = float(table[ends].min(axis=None)), float(table[ends].max(axis=None))
     span = (high - low) or abs(high) or 1.0

@@ -1,4 +1,4 @@
-"""A fit at a glance."""
+"""Four panels that show a fit at a glance."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from riesz.errors import RieszError, pick
 from riesz.plots.arguments import Fitted, of_a_fit
+from riesz.plots.balance import balance
 from riesz.plots.canvas import entitle, pyplot
 from riesz.plots.estimates import estimators
 from riesz.plots.influence import qq
-from riesz.plots.love import balance
 from riesz.plots.rows import wrap
 from riesz.plots.weights import overlap, representer
 
@@ -19,13 +19,13 @@ _MOST = 12  # covariates in a panel
 
 @of_a_fit
 def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]:
-    """Four panels: the estimators; overlap, or the Riesz representer where it implies no propensity; balance; normality.
+    """Four panels: the estimators; overlap, or the Riesz representer if it implies no propensity; balance; normality.
 
     Parameters
     ----------
     fit : Results
     parameter : str, optional
-        Which one the last three panels are about; by default the first.
+        Which parameter the last three panels show; by default the first.
 
     Returns
     -------
@@ -35,23 +35,24 @@ def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.plots.panels(riesz.ate("y ~ treat(a) * .", data, learner="linear")).shape
-    (2, 2)
+    >>> axes = riesz.plots.panels(riesz.ate("y ~ treat(a) * .", data, learner="linear"))
+    >>> [ax.get_title(loc="left") for ax in axes.flat]
+    ['Estimators', 'Overlap', 'Balance', 'Influence']
     """
     names = list(fit.params.index)
     name = pick(names[0] if parameter is None else parameter, names)
     fit.diagnostics()  # refuses a fit without a Riesz representer
-    _, made = pyplot().subplots(2, 2, figsize=(10.5, 7.5), layout="constrained")
-    estimators(fit, ax=made[0, 0])
+    _, axes = pyplot().subplots(2, 2, figsize=(10.5, 7.5), layout="constrained")
+    estimators(fit, ax=axes[0, 0])
     second = "Overlap" if _implies_propensity(fit, name) else "Riesz representer"
-    (overlap if second == "Overlap" else representer)(fit, name, ax=made[0, 1])
-    balance(fit, name, most=_MOST, ax=made[1, 0])
-    qq(fit, name, ax=made[1, 1])
+    (overlap if second == "Overlap" else representer)(fit, name, ax=axes[0, 1])
+    balance(fit, name, most=_MOST, ax=axes[1, 0])
+    qq(fit, name, ax=axes[1, 1])
     about = f": {wrap(name, 30)}" if len(names) > 1 else ""
     titles = ("Estimators", second + about, "Balance" + about, "Influence" + about)
-    for ax, title in zip(made.flat, titles, strict=True):
+    for ax, title in zip(axes.flat, titles, strict=True):
         entitle(ax, title, fontweight="bold")
-    return np.asarray(made)
+    return np.asarray(axes)
 
 
 def _implies_propensity(fit: Fitted, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Labelled rows, one below the other: names of any length, wrapped, with the room they need."""
+"""Labelled rows, one below the other: names of any length, wrapped, with enough room for each."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from riesz.plots.canvas import points
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDEST = 26  # characters of a line
+_WIDEST = 26  # characters per line
 _MOST_LINES = 3
 _GAP = 0.6  # lines between rows
-_SPACING = 1.25  # of lines, in font sizes
+_SPACING = 1.25  # distance of lines, in font sizes
 _SMALLEST = 5.0  # points
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Where rows stand, measured in lines of text from the top.
+    """Positions of rows, measured in lines of text from the top.
 
     Attributes
     ----------
     labels : tuple of str
-        Wrapped.
+        Wrapped labels.
     centres : ndarray
     total : float
     """
@@ -40,11 +40,11 @@ class Rows:
 
     @property
     def inches(self) -> float:
-        """What the rows and an axis below them need."""
+        """Height of the rows and of an axis below them."""
         return max(1.9, self.total * points("ytick.labelsize") * _SPACING / 72 + 0.8)
 
     def label(self, ax: Axes, beside: Sequence[str] = ()) -> None:
-        """Put the labels to the left of the axes, and other texts to their right, in smaller type where the axes are low."""
+        """Put the labels to the left of the axes, and other texts to their right, in smaller type if the axes are low."""
         room = ax.get_window_extent().height / ax.figure.dpi * 72 / (self.total * _SPACING)
         size = max(_SMALLEST, min(points("ytick.labelsize"), 1.15 * room))
         ax.set_yticks(self.centres, self.labels, fontsize=size)
@@ -55,14 +55,14 @@ class Rows:
 
 
 def lay_out(labels: Sequence[str], least: float = 1.0) -> Rows:
-    """Rows for labels; each is at least so many lines high."""
+    """Rows for labels; each is at least ``least`` lines high."""
     wrapped = tuple(wrap(label) for label in labels)
     heights = np.array([max(least, label.count("\n") + 1) + _GAP for label in wrapped])
     return Rows(wrapped, np.cumsum(heights) - heights / 2, float(heights.sum()))
 
 
 def wrap(text: str, widest: int = _WIDEST) -> str:
-    """A name in a few short lines, broken after blanks and signs; the middle of a very long one gives way to dots."""
+    """A name in a few short lines, broken after blanks and signs; in a very long one an ellipsis replaces the middle."""
     most = widest * _MOST_LINES - 1
     if len(text) > most:
         text = f"{text[: most // 2]}…{text[-(most // 2) + 1 :]}"

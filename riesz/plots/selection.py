@@ -1,4 +1,4 @@
-"""Which parameters of several fits are shown, and what they are called: one row for the same effect under two names."""
+"""Selects and renames the parameters of several fits, so that one effect under two names has one row."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from riesz.errors import RieszError, listing, nearest
 
 
 def check_names(names: object, fits: int) -> None:
-    """Refuse names for fits that are not one each."""
+    """Check that there is one name per fit."""
     if names is None:
         return
     if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != fits:
-        raise RieszError(f"names={names!r}: expected a list with one name for each of the {fits} fits.")
+        raise RieszError(f"names={names!r}: expected a list with one name per fit, {fits} in all.")
 
 
 def select(
     tables: Sequence[pd.DataFrame], keep: Sequence[str] | None, rename: Mapping[str, str] | None
 ) -> list[pd.DataFrame]:
-    """Rename the rows of tables, and leave out those that are not asked for.
+    """Rename the rows of tables, and keep those that are asked for.
 
     Parameters
     ----------
     tables : sequence of pandas.DataFrame
-        One a fit, its parameters in the index.
+        One per fit, with its parameters in the index.
     keep : sequence of str or None
-        Names, old or new; None keeps all.
+        Old or new names; None keeps all.
     rename : mapping of str to str or None
-        Old names to new ones.
+        Old names to new names.
 
     Returns
     -------
     list of pandas.DataFrame
-        The same rows in the same order, less those left out.
+        The rows that are kept, in the same order.
     """
     if isinstance(keep, str):
         raise RieszError(f"keep={keep!r}: expected a list of names, such as keep=[{keep!r}].")
     if keep is not None and (not isinstance(keep, Iterable) or not list(keep)):
         raise RieszError(f"keep={keep!r}: expected a list with at least one name, or None for all.")
     if rename is not None and not isinstance(rename, Mapping):
-        raise RieszError(f"rename={rename!r}: expected a mapping from old names to new ones, such as {{'a': 'ATE'}}.")
+        raise RieszError(f"rename={rename!r}: expected a mapping from old names to new names, such as {{'a': 'ATE'}}.")
     new = {} if rename is None else dict(rename)
     old = list(dict.fromkeys(str(name) for table in tables for name in table.index))
     shown = list(dict.fromkeys([*old, *new.values()]))
@@ -49,7 +49,7 @@ def select(
         for name in asked:
             if name not in known:
                 raise RieszError(
-                    f"{argument} names {name!r}, which no fit has.{nearest(str(name), known)} There are {listing(known)}."
+                    f"{argument} names {name!r}, which no fit has.{nearest(str(name), known)} The parameters are {listing(known)}."
                 )
     chosen = []
     for table in tables:
@@ -58,8 +58,8 @@ def select(
         twice = [name for name in dict.fromkeys(after) if after.count(name) > 1]
         if twice and new:
             raise RieszError(
-                f"rename gives two parameters of one fit the name {listing(twice)}; wanted different ones."
+                f"rename gives two parameters of one fit the name {listing(twice)}; expected different names."
             )
-        wanted = [keep is None or bool({a, b} & set(keep)) for a, b in zip(before, after, strict=True)]
-        chosen.append(table.set_axis(after, axis=0)[wanted])
+        kept = [keep is None or bool({a, b} & set(keep)) for a, b in zip(before, after, strict=True)]
+        chosen.append(table.set_axis(after, axis=0)[kept])
     return chosen

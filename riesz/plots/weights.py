@@ -1,4 +1,4 @@
-"""The Riesz representer: how it is distributed, and the propensity it implies."""
+"""The distribution of the Riesz representer, and the propensity it implies."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 _BINS = 40
 _SHORT = 26  # characters
-_MARGIN = 0.05  # width of the bins outside of [0, 1], which hold all that is beyond
+_MARGIN = 0.05  # width of the two bins for values below 0 and above 1
 
 
 @of_a_fit
 def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax: Axes | None = None) -> Axes:
-    """The distribution of the Riesz representer over the rows, by arm where the treatment has arms.
+    """The distribution of the Riesz representer over the rows, by arm if the treatment has arms.
 
     Parameters
     ----------
     fit : Results
     parameter : str, optional
-        Which one; needed when there are several.
+        Which parameter; needed if there are several.
     bins : int
     ax : matplotlib.axes.Axes, optional
 
@@ -55,9 +55,11 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
     codes = np.zeros(len(rr), dtype=np.intp) if design.strata is None else design.strata
     labels = ["_"] if design.strata is None else [_arm(treatment, treatment.label(level)) for level in treatment.levels]
     for arm, label in enumerate(labels):
-        own = codes == arm
+        inside = codes == arm
         colour, bars = colours()[arm % len(colours())], list(edges)
-        ax.hist(rr[own], bars, weights=design.frequency[own], color=colour, alpha=0.6, edgecolor=colour, label=label)
+        ax.hist(
+            rr[inside], bars, weights=design.frequency[inside], color=colour, alpha=0.6, edgecolor=colour, label=label
+        )
     largest = rr[np.argsort(-np.abs(rr), kind="stable")[:10]]
     ax.vlines(largest, 0.0, 0.035, color=neutral(), linewidth=1.2, transform=ax.get_xaxis_transform(), label="_")
     ax.set_xlabel(f"Riesz representer of {wrap(name, 30)}")
@@ -68,7 +70,7 @@ def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS,
 
 
 def _arm(treatment: Treatment, arm: str) -> str:
-    """What an arm is called: with the treatment's name, if that is short."""
+    """Label of an arm: with the treatment's name, if that is short."""
     text = f"{treatment.name} = {arm}"
     return text if len(text) <= _SHORT else wrap(arm, 30)
 
@@ -82,15 +84,15 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     fit : Results
         With a treatment of two arms.
     parameter : str, optional
-        Which one; needed when there are several.
+        Which parameter; needed if there are several.
     bins : int
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
-        Bars are shares of the arm's rows; hatched ones hold all rows whose implied propensity is below 0 or above 1. The effect
-        on the treated tells the propensity of the controls only, and the other way round.
+        Bars are shares of the arm's rows; hatched bars hold all rows whose implied propensity is below 0 or above 1. The
+        representer of the effect on the treated gives the propensity of the controls only, and vice versa.
 
     Examples
     --------
@@ -107,7 +109,9 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     arms = [treatment.label(level) for level in treatment.levels]
     shown = [arm for arm in reversed(arms) if (rows["arm"] == arm).any()]
     if not shown:
-        raise RieszError(f"The Riesz representer of {name} does not tell a propensity. Draw it: plot('representer').")
+        raise RieszError(
+            f"No propensity can be recovered from the Riesz representer of {name}. Use plot('representer') instead."
+        )
     ax = axes(ax)
     for arm in shown:
         p = rows.loc[rows["arm"] == arm, "propensity"].to_numpy()
@@ -136,6 +140,6 @@ def _draw_arm(ax: Axes, p: Array, bins: int, sign: float, colour: str, label: st
 
 
 def _shares(p: Array, edges: Array) -> Array:
-    """The share of rows in every bin; the first and the last hold all that is outside of [0, 1]."""
+    """The share of rows in every bin; the first and the last hold all values outside [0, 1]."""
     inside = np.histogram(p[(p >= 0) & (p <= 1)], edges[1:-1])[0]
     return np.concatenate([[(p < 0).sum()], inside, [(p > 1).sum()]]) / len(p)

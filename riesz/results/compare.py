@@ -1,7 +1,7 @@
-r"""Fits side by side: one column a fit, estimates with standard errors below them, and facts about each.
+r"""Fits side by side: one column per fit, estimates with standard errors below them, and facts about each.
 
-In: fits, and results of other packages that speak statsmodels' words. Out: a :class:`Comparison`, which renders itself as text,
-HTML, LaTeX and Markdown.
+In: fits, and results of other packages with the attributes of statsmodels. Out: a :class:`Comparison`, which is rendered as
+text, HTML, LaTeX and Markdown.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from riesz.syntax.calls import checked
 
 _STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
 _NOTE = "Standard errors in parentheses."
-_NARROW = 60  # characters that a line of the note has at least
+_NARROW = 60  # characters per line of the note, at least
 _STARS_NOTE = " * p < 0.1, ** p < 0.05, *** p < 0.01."
 
 
 @dataclass(frozen=True)
 class Comparison:
-    r"""A table of fits, made by :func:`compare`; text when printed, a table in notebooks.
+    r"""A table of fits, made by :func:`compare`; text if printed, a table in notebooks.
 
     Attributes
     ----------
     names : tuple of str
-        Of the fits.
+        Names of the fits.
     estimates : sequence of (str, tuple of str)
         Rows of estimates, and below each its standard errors (with an empty name).
     facts : sequence of (str, tuple of str)
@@ -48,9 +48,21 @@ class Comparison:
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> fits = [verb("y ~ treat(a) * .", data, learner="linear") for verb in (riesz.ate, riesz.att)]
-    >>> table = riesz.compare(*fits)
-    >>> table.as_latex().startswith(r"\begin{tabular}{lcc}")
-    True
+    >>> riesz.compare(*fits)
+    ==============================================================================
+                                             (1) y                           (2) y
+    ------------------------------------------------------------------------------
+    ATE                                     1.4553
+                                          (0.1791)
+    ATT                                                                     1.6655
+                                                                          (0.1867)
+    ------------------------------------------------------------------------------
+    Observations                               500                             500
+    Learner         Linear (ridge, rr constrained)  Linear (ridge, rr constrained)
+    Estimator                                   dr                              dr
+    Std. errors                             robust                          robust
+    ==============================================================================
+    Standard errors in parentheses.
     """
 
     names: tuple[str, ...]
@@ -71,9 +83,19 @@ class Comparison:
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> table = riesz.compare(fit, fit.with_cov(), names=["one", "two"])
-        >>> table.as_text().splitlines()[1].split()
-        ['one', 'two']
+        >>> print(riesz.compare(fit).as_text())
+        ==============================================
+                                                 (1) y
+        ----------------------------------------------
+        ATE                                     1.3076
+                                              (0.2003)
+        ----------------------------------------------
+        Observations                               300
+        Learner         Linear (ridge, rr constrained)
+        Estimator                                   dr
+        Std. errors                             robust
+        ==============================================
+        Standard errors in parentheses.
         """
         rows = [("", self.names), *self.estimates, *self.facts]
         stub = max(len(name) for name, _ in rows) + 2
@@ -94,8 +116,7 @@ class Comparison:
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> table = riesz.compare(fit, fit.with_cov(), names=["one", "two"])
-        >>> "<table" in table.as_html()
+        >>> "<table" in riesz.compare(fit).as_html()
         True
         """
         thin = ";border-top:1px solid currentColor"
@@ -117,16 +138,28 @@ class Comparison:
     _repr_html_ = as_html
 
     def as_latex(self) -> str:
-        """A LaTeX tabular; wants the booktabs package.
+        r"""A LaTeX tabular, which needs the booktabs package.
 
         Examples
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> table = riesz.compare(fit, fit.with_cov(), names=["one", "two"])
-        >>> table.as_latex().count("midrule")
-        2
+        >>> print(riesz.compare(fit).as_latex())
+        \begin{tabular}{lc}
+        \toprule
+         & (1) y \\
+        \midrule
+        ATE & 1.3076 \\
+         & (0.2003) \\
+        \midrule
+        Observations & 300 \\
+        Learner & Linear (ridge, rr constrained) \\
+        Estimator & dr \\
+        Std. errors & robust \\
+        \bottomrule
+        \multicolumn{2}{l}{\footnotesize Standard errors in parentheses.} \\
+        \end{tabular}
         """
 
         def line(name: str, cells: Sequence[str]) -> str:
@@ -156,9 +189,15 @@ class Comparison:
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> table = riesz.compare(fit, fit.with_cov(), names=["one", "two"])
-        >>> table.as_markdown().splitlines()[0].split()
-        ['|', '|', 'one', '|', 'two', '|']
+        >>> print(riesz.compare(fit).as_markdown())
+        |              | (1) y                          |
+        |--------------|--------------------------------|
+        | ATE          | 1.3076                         |
+        |              | (0.2003)                       |
+        | Observations | 300                            |
+        | Learner      | Linear (ridge, rr constrained) |
+        | Estimator    | dr                             |
+        | Std. errors  | robust                         |
         """
         rows = [[name, *cells] for name, cells in (*self.estimates, *self.facts)]
         safe = [[cell.replace("|", r"\|").replace("*", r"\*") for cell in row] for row in rows]
@@ -174,20 +213,20 @@ def compare(
     keep: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Fits side by side: estimates with standard errors, and how each was made.
+    """Fits side by side: estimates with standard errors, and how each was obtained.
 
     Parameters
     ----------
     *fits : Results, Effects, or results of statsmodels and the like
         Anything with ``params``, ``bse``, ``pvalues`` and ``nobs``.
     names : sequence of str, optional
-        Heads of the columns; by default the outcome and a number.
+        Names of the columns; by default a number and the outcome.
     stars : bool
         Mark estimates by their p-values.
     keep : sequence of str, optional
-        The parameters to show, by their names in the fits or by new ones; by default all.
+        The parameters to show, by their names in the fits or by new names; by default all.
     rename : mapping, optional
-        New names, so that what two fits call differently stands in one row: ``{"a": "ATE"}``.
+        New names, which put parameters with different names in one row: ``{"a": "ATE"}``.
 
     Returns
     -------
@@ -199,25 +238,44 @@ def compare(
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> plain, rich = (riesz.ate(f"y ~ treat(a) {sign} .", data, learner="linear") for sign in "+*")
-    >>> "Observations" in str(riesz.compare(plain, rich, names=["plain", "rich"]))
-    True
+    >>> riesz.compare(plain, rich, names=["plain", "rich"])
+    ==============================================================================
+                                             plain                            rich
+    ------------------------------------------------------------------------------
+    ATE                                     1.4339                          1.4553
+                                          (0.1787)                        (0.1791)
+    ------------------------------------------------------------------------------
+    Observations                               500                             500
+    Learner         Linear (ridge, rr constrained)  Linear (ridge, rr constrained)
+    Estimator                                   dr                              dr
+    Std. errors                             robust                          robust
+    ==============================================================================
+    Standard errors in parentheses.
 
-    Beside least squares, whose coefficient of the treatment goes by the treatment's name:
+    Beside least squares, where the coefficient of the treatment has the treatment's name:
 
     >>> import statsmodels.formula.api as smf
     >>> ols = smf.ols("y ~ a + x1 + x2", data).fit(cov_type="HC1")
-    >>> table = riesz.compare(rich, ols, names=["riesz", "OLS"], keep=["ATE"], rename={"a": "ATE"})
-    >>> [name for name, _ in table.estimates]
-    ['ATE', '']
-    >>> table.facts[-1]
-    ('Std. errors', ('robust', 'HC1'))
+    >>> riesz.compare(rich, ols, names=["riesz", "OLS"], keep=["ATE"], rename={"a": "ATE"})
+    ========================================================
+                                             riesz       OLS
+    --------------------------------------------------------
+    ATE                                     1.4553    1.4447
+                                          (0.1791)  (0.1772)
+    --------------------------------------------------------
+    Observations                               500       500
+    Learner         Linear (ridge, rr constrained)       OLS
+    Estimator                                   dr
+    Std. errors                             robust       HC1
+    ========================================================
+    Standard errors in parentheses.
     """
     for fit in fits:
         lost = [name for name in ("params", "bse", "pvalues", "nobs") if not hasattr(fit, name)]
         if lost:
-            raise RieszError(f"compare() got a {type(fit).__name__}, which has no {lost[0]}; wanted fits.")
+            raise RieszError(f"compare() got a {type(fit).__name__}, which has no {lost[0]}; expected fits.")
     if not fits:
-        raise RieszError("compare() got no fits; wanted at least one, as in riesz.compare(fit, other).")
+        raise RieszError("compare() got no fits; expected at least one, as in riesz.compare(fit, other).")
     check_names(names, len(fits))
     tables = select([_column(fit) for fit in fits], keep, rename)
     terms = list(dict.fromkeys(term for table in tables for term in table.index))
@@ -227,7 +285,7 @@ def compare(
         estimates.append(("", tuple(_error(table, term) for table in tables)))
     described = [_facts(fit) for fit in fits]
     keys = dict.fromkeys(key for facts in described for key in facts)
-    facts = [(key, tuple(one.get(key, "") for one in described)) for key in keys]
+    facts = [(key, tuple(column.get(key, "") for column in described)) for key in keys]
     heads = [f"({number_}) {_outcome(fit)}".strip() for number_, fit in enumerate(fits, 1)]
     reasons = [reason for fit in fits if isinstance(fit, Parameters) for reason in about_estimator(fit.model)]
     note = " ".join([_NOTE + (_STARS_NOTE if stars else ""), *dict.fromkeys(reasons)])
@@ -260,7 +318,7 @@ def _outcome(fit: Any) -> str:
 def _facts(fit: Any) -> dict[str, str]:
     facts = {"Observations": f"{int(fit.nobs):,}"}
     if not isinstance(fit, Parameters):
-        errors = getattr(fit, "cov_type", None)  # statsmodels and linearmodels have one
+        errors = getattr(fit, "cov_type", None)  # as in statsmodels and linearmodels
         other = {**facts, "Learner": type(getattr(fit, "model", fit)).__name__}
         return {**other, "Std. errors": errors} if isinstance(errors, str) else other
     model = fit.model
@@ -274,7 +332,7 @@ def _facts(fit: Any) -> dict[str, str]:
 
 @checked("riesz.register_stargazer()")
 def register_stargazer() -> None:
-    """Teach the stargazer package to read fits: ``Stargazer([fit, ols])`` works after this call.
+    """Register fits with the stargazer package: ``Stargazer([fit, ols])`` works after this call.
 
     Examples
     --------
@@ -285,7 +343,7 @@ def register_stargazer() -> None:
     try:
         from stargazer.translators import register_class
     except ImportError:
-        raise RieszError("register_stargazer() wants the package stargazer: pip install stargazer.") from None
+        raise RieszError("register_stargazer() needs the package stargazer: pip install stargazer.") from None
     register_class(Parameters, _stargazer)
 
 

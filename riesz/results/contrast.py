@@ -1,10 +1,10 @@
-r"""Functions of parameters, of one or several fits on the same rows, by the delta method.
+r"""Functions of the parameters of one or several fits on the same rows, by the delta method.
 
 With influence functions :math:`\phi` stacked over fits and :math:`G = \partial g / \partial \psi`,
 
 .. math:: \widehat{\mathrm{var}}\, g(\hat\psi) = G \hat V G', \qquad \hat V = \widehat{\mathrm{var}}(\phi),
 
-where variances of single parameters are those that their fits report.
+where the variances of single parameters are those that their fits report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from riesz.results.parameters import Parameters
 from riesz.syntax.calls import checked
 from riesz.syntax.contrast_arithmetic import read_expression
 
-_STEP = float(np.finfo(float).eps ** (1 / 5))  # balances truncation and rounding of a five-point difference
+_STEP = float(np.finfo(float).eps ** (1 / 5))  # balances truncation and rounding errors of a five-point difference
 
 
 @checked("riesz.contrast()")
@@ -35,10 +35,10 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
     expression : str, callable, list or dict
         A formula of parameters such as ``"mean_1 / mean_0"``; a function of a Series of parameters, ``lambda p: p["mean_1"] /
         p["mean_0"]``, that returns a number or a dict of numbers; a list of formulas; or a dict from names to either.
-        Formulas know ``+ - * / **``, ``exp``, ``expm1``, ``log``, ``log1p`` and ``sqrt``; back-ticks surround names with dots or
-        blanks.
+        Formulas may use ``+ - * / **``, ``exp``, ``expm1``, ``log``, ``log1p`` and ``sqrt``; put names with dots or blanks in
+        back-ticks.
     *fit : Results or Effects
-        One fit, whose parameters go by their own names.
+        One fit; its parameters keep their names.
     **fits : Results or Effects
         Several fits on the same rows; the parameter ``ATE`` of the fit ``a=...`` is called ``a.ATE``.
 
@@ -51,25 +51,30 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
     >>> fit = riesz.mean("y ~ treat(a) * .", data, at=[0, 1], learner="linear")
-    >>> riesz.contrast({"ratio": "mean_1 / mean_0"}, fit).params.index.tolist()
-    ['ratio']
+    >>> print(riesz.contrast({"ratio": "mean_1 / mean_0"}, fit).tidy().round(2).to_string(index=False))
+     term  estimate  std_error  statistic  p_value  conf_low  conf_high
+    ratio      3.97       0.67       5.89      0.0      2.65        5.3
+
+    The difference between two fits on the same rows, with the standard error of the difference:
+
     >>> plain = riesz.ate("y ~ treat(a) + .", data, learner="linear")
     >>> rich = riesz.ate("y ~ treat(a) * .", data, learner="linear")
-    >>> riesz.contrast("rich.ATE - plain.ATE", rich=rich, plain=plain).params.index.tolist()
-    ['rich.ATE - plain.ATE']
+    >>> difference = riesz.contrast("rich.ATE - plain.ATE", rich=rich, plain=plain)
+    >>> print(f"{difference.params.iloc[0]:.3f} ({difference.bse.iloc[0]:.3f})")
+    -0.004 (0.011)
     """
     parts = _parts(fit, fits)
     first = next(iter(parts.values()))
     for name, other in list(parts.items())[1:]:
         _check_rows(first, other, next(iter(parts)), name)
-    names = [f"{name}.{one}" if name else one for name, part in parts.items() for one in part.params.index]
+    names = [f"{name}.{term}" if name else term for name, part in parts.items() for term in part.params.index]
     psi = np.concatenate([part.params.to_numpy() for part in parts.values()])
     matrix = _joint_covariance(list(parts.values()))
     function = _function(expression, names)
 
     def at(point: Array) -> dict[str, float]:
         try:
-            with np.errstate(all="ignore"):  # what is not finite is told below
+            with np.errstate(all="ignore"):  # infinite values are reported below
                 return _numbers(function(pd.Series(point, index=names)), expression)
         except (ArithmeticError, KeyError, ValueError) as error:
             raise RieszError(
@@ -77,13 +82,13 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
                 f"{listing(names)}."
             ) from None
 
-    made = at(psi)
-    if not made:
+    contrasts = at(psi)
+    if not contrasts:
         raise RieszError(f"The contrast {expression!r} gives no numbers; expected at least one.")
-    value = np.array(list(made.values()))
+    value = np.array(list(contrasts.values()))
     scale = np.maximum(np.abs(psi), np.nan_to_num(np.sqrt(np.diag(matrix)), nan=0.0))
     jacobian = _jacobian(lambda point: np.array(list(at(point).values())), psi, scale)
-    fixed = [name for name, row in zip(made, jacobian, strict=True) if not row.any()]
+    fixed = [name for name, row in zip(contrasts, jacobian, strict=True) if not row.any()]
     if fixed:
         raise RieszError(
             f"The contrast {listing(fixed)} does not change with the parameters, so it has no standard error. The parameters are "
@@ -96,16 +101,17 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
         facts=[("Fits", str(len(parts)))],
         notes=list(dict.fromkeys(note for part in parts.values() for note in part._covariance_notes)),
     )
-    covered = jacobian @ matrix @ jacobian.T
-    np.fill_diagonal(covered, np.maximum(np.diag(covered), 0.0))  # rounding, where the parameters cancel
-    labels = pd.DataFrame({"term": list(made)})
+    transformed = jacobian @ matrix @ jacobian.T
+    # a variance below zero is rounding, where the parameters cancel
+    np.fill_diagonal(transformed, np.maximum(np.diag(transformed), 0.0))
+    labels = pd.DataFrame({"term": list(contrasts)})
     return Effects(
         EffectsParts(
             model=first.model,
             clusters=first.clusters,
             labels=labels,
             value=value,
-            covariance=covered,
+            covariance=transformed,
             variation=variation,
             words=words,
             hypotheses={},
@@ -117,26 +123,26 @@ def contrast(expression: Any, *fit: Parameters, **fits: Parameters) -> Effects:
 def _parts(fit: Sequence[Any], fits: Mapping[str, Any]) -> dict[str, Parameters]:
     if len(fit) + len(fits) == 0 or (fit and fits) or len(fit) > 1:
         raise RieszError(
-            f"contrast() got {len(fit)} fits without a name and {len(fits)} with one. Give one fit, contrast('ATE - ATT', fit), or "
-            "name them all: contrast('a.ATE - b.ATE', a=fit, b=other)."
+            f"contrast() got {len(fit)} fits without a name and {len(fits)} with a name. Give one fit, contrast('ATE - ATT', fit), "
+            "or name them all: contrast('a.ATE - b.ATE', a=fit, b=other)."
         )
     parts = dict(fits) or {"": fit[0]}
     for name, part in parts.items():
         if not isinstance(part, Parameters):
             raise RieszError(
-                f"{name or 'The fit'} is a {type(part).__name__}; wanted what riesz.ate() and the other verbs return."
+                f"{name or 'The fit'} is a {type(part).__name__}; expected a fit, as riesz.ate() and the other verbs return."
             )
     return parts
 
 
-def _check_rows(one: Parameters, two: Parameters, first: str, second: str) -> None:
+def _check_rows(left_fit: Parameters, right_fit: Parameters, first: str, second: str) -> None:
     """Influence functions of different rows cannot be added."""
-    a, b = one.model, two.model
-    said = f"The fits {first} and {second} cannot be combined: "
+    a, b = left_fit.model, right_fit.model
+    start = f"The fits {first} and {second} cannot be combined: "
     if a.table.rows != b.table.rows or not np.array_equal(a.kept, b.kept):
         raise RieszError(
-            f"{said}they use different rows ({len(a.kept):,} of {a.table.rows:,} and {len(b.kept):,} of {b.table.rows:,}). Fit "
-            "both on the same data; with missing values, drop the rows that either one drops first."
+            f"{start}they use different rows ({len(a.kept):,} of {a.table.rows:,} and {len(b.kept):,} of {b.table.rows:,}). Fit "
+            "both on the same data; if there are missing values, first drop the rows that either fit drops."
         )
     left, right = a.blueprint.data, b.blueprint.data
     shared = [name for name in left.columns if name in right.columns and left[name].dtype == right[name].dtype]
@@ -144,20 +150,20 @@ def _check_rows(one: Parameters, two: Parameters, first: str, second: str) -> No
     if unequal or not a.table.index(a.kept).equals(b.table.index(b.kept)):
         what = f"column `{unequal[0]}` differs between them" if unequal else "their rows are labelled differently"
         raise RieszError(
-            f"{said}{what}, so they come from different data. Fit both on the same data, in the same order."
+            f"{start}{what}, so they come from different data. Fit both on the same data, in the same order."
         )
     pairs = ((a.weights.sampling, b.weights.sampling), (a.weights.frequency, b.weights.frequency))
     if not all(np.array_equal(*pair) for pair in pairs):
-        raise RieszError(f"{said}their weights differ. Fit both with the same weights.")
-    codes = (one.clusters.codes, two.clusters.codes)
+        raise RieszError(f"{start}their weights differ. Fit both with the same weights.")
+    codes = (left_fit.clusters.codes, right_fit.clusters.codes)
     if len(codes[0]) != len(codes[1]) or not all(map(np.array_equal, *codes)):
         raise RieszError(
-            f"{said}one is clustered otherwise than the other. Give both the same clusters: fit.with_cov(cluster=...)."
+            f"{start}they are clustered differently. Give both the same clusters: fit.with_cov(cluster=...)."
         )
 
 
 def _joint_covariance(parts: Sequence[Parameters]) -> Array:
-    """The covariance of all parameters; within a fit it is the fit's own."""
+    """The covariance of all parameters; variances are those that the fits report."""
     variances = np.concatenate([np.diag(part.cov_params()) for part in parts])
     stacked = np.hstack([part.variation() for part in parts])
     model, clusters = parts[0].model, parts[0].clusters.codes
@@ -165,7 +171,7 @@ def _joint_covariance(parts: Sequence[Parameters]) -> Array:
 
 
 def _function(expression: Any, names: Sequence[str]) -> Callable[[pd.Series], dict[str, float]]:
-    """One function from names to numbers, whatever the user wrote."""
+    """What the user wrote, as one function from parameters to named numbers."""
     if isinstance(expression, str):
         pieces: dict[str, Any] = {expression: expression}
     elif isinstance(expression, Mapping):
@@ -178,11 +184,13 @@ def _function(expression: Any, names: Sequence[str]) -> Callable[[pd.Series], di
         pieces = {}
     if not pieces or not all(isinstance(key, str) and (isinstance(v, str) or callable(v)) for key, v in pieces.items()):
         raise RieszError(
-            f"contrast() got {expression!r}; wanted a formula such as 'mean_1 / mean_0', a function of the parameters, a list of "
+            f"contrast() got {expression!r}; expected a formula such as 'mean_1 / mean_0', a function of the parameters, a list of "
             "formulas, or a dict from names to them."
         )
-    made = {name: read_expression(piece, names) if isinstance(piece, str) else piece for name, piece in pieces.items()}
-    return lambda p: {name: function(p) for name, function in made.items()}
+    functions = {
+        name: read_expression(piece, names) if isinstance(piece, str) else piece for name, piece in pieces.items()
+    }
+    return lambda p: {name: function(p) for name, function in functions.items()}
 
 
 def _named(returned: Any) -> dict[str, Any]:
@@ -191,16 +199,15 @@ def _named(returned: Any) -> dict[str, Any]:
     return {"contrast": returned}
 
 
-def _numbers(made: Mapping[str, Any], expression: Any) -> dict[str, float]:
+def _numbers(returned: Mapping[str, Any], expression: Any) -> dict[str, float]:
     try:
-        values = {name: float(value) for name, value in made.items()}
+        values = {name: float(value) for name, value in returned.items()}
     except (TypeError, ValueError):
-        raise RieszError(
-            f"The contrast {expression!r} does not give numbers; wanted one number for each name."
-        ) from None
+        raise RieszError(f"The contrast {expression!r} does not give numbers; expected one number per name.") from None
     if not np.isfinite(list(values.values())).all():
         raise RieszError(
-            f"The contrast {expression!r} is not finite at the estimates (a division by zero, a logarithm?)."
+            f"The contrast {expression!r} is not finite at the estimates. Does it divide by zero, or take the logarithm of a "
+            "negative number?"
         )
     return values
 

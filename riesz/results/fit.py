@@ -268,7 +268,7 @@ class Results(Parameters):
 
         Examples
         --------
-        Mu at the observed rows, and as the moment of the ATE reads it, with everybody treated and with nobody treated:
+        Mu at the observed rows, and as the moment of the ATE reads it, with all rows treated and with none treated:
 
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data

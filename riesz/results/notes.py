@@ -1,4 +1,4 @@
-"""What the summary says besides numbers: the Riesz representer's health, and what a reader should be careful about."""
+"""The notes of a summary: the health of the Riesz representer, and what a reader should be careful about."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _WEIGHTED = {False: "rr * anchor", True: "v * rr * anchor"}
 
 
 def health_lines(health: pd.DataFrame, rows: int, tilted: bool) -> list[str]:
-    """The health of one Riesz representer in words; ``tilted`` when it was learned for the errors of a logit."""
+    """The health of one Riesz representer in words; ``tilted`` if it is learned for the errors of a logit."""
     row = health.iloc[0]
     error = f" (std err {row['anchor_std_error']:.2g})" if np.isfinite(row["anchor_std_error"]) else ""
-    right = " for v = mu (1 - mu) / E_n[mu (1 - mu)]" if tilted else ""
+    condition = " for v = mu (1 - mu) / E_n[mu (1 - mu)]" if tilted else ""
     return [
         f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of {rows:,} rows.",
-        f"E_n[{_WEIGHTED[tilted]}] = {row['rr_anchor']:.4g}{error}, known value {row['anchor_moment']:.4g}{right} (they should "
+        f"E_n[{_WEIGHTED[tilted]}] = {row['rr_anchor']:.4g}{error}, known value {row['anchor_moment']:.4g}{condition} (they should "
         "agree).",
     ]
 
 
 def health_table(health: pd.DataFrame, tilted: bool) -> pd.DataFrame:
-    """The health of several as a table of text."""
+    """The health of several Riesz representers, as a table of text."""
     table = pd.DataFrame(
         {
             "largest |rr|": [number(v, 2) for v in health["largest_rr"]],
@@ -48,8 +48,8 @@ def about_estimator(model: Model) -> list[str]:
     if not model.learner.learns_rr:
         return [
             f"No standard error: {model.learner.describe(model.blueprint.design.family)} learns mu alone. Without a Riesz "
-            "representer the plug-in's bias is neither corrected nor known to be small against its sampling error. For an interval "
-            "use another learner, such as learner='linear' or learner='madnet'."
+            "representer the bias of the plug-in is neither corrected nor known to be small relative to its sampling error. For an "
+            "interval use another learner, such as learner='linear' or learner='madnet'."
         ]
     if not ESTIMATORS[model.settings.estimator].debiased:
         return [f"The {model.settings.estimator} estimator has no valid standard error; use estimator='dr' or 'tmle'."]
@@ -78,32 +78,32 @@ def about_two_way(replaced: npt.NDArray[np.bool_], indefinite: bool, names: Sequ
 
 
 def about_tilt() -> list[str]:
-    """Why there is no ipw where rr was learned for the errors of a logit."""
+    """Why there is no ipw if rr is learned for the errors of a logit."""
     return [
-        "No ipw: under family='binomial' this learner's rr is learned to correct the errors of its logit, v f with v = mu (1 - "
-        "mu). E_n[v rr f] equals h_n(v f), but E_n[rr y] estimates nothing."
+        "No ipw: with family='binomial' this learner learns rr to correct the errors of its logit, v f with v = mu (1 - mu). "
+        "E_n[v rr f] equals h_n(v f), but E_n[rr y] does not estimate the parameter."
     ]
 
 
 def about_weighting(origin: pd.DataFrame, errors: pd.Series) -> list[str]:
-    """Whether ipw says more about where y is zero than about the effect.
+    """Whether ipw depends more on the origin of y than on the effect.
 
     Parameters
     ----------
     origin : pandas.DataFrame
-        From :func:`~riesz.diagnostics.weights.weighting_origin`, one row a parameter.
+        From :func:`~riesz.diagnostics.weights.weighting_origin`, one row per parameter.
     errors : pandas.Series
         Standard errors of the estimates.
     """
-    told = origin[origin["shift"].abs() > errors]
-    if told.empty:
+    large = origin[origin["shift"].abs() > errors]
+    if large.empty:
         return []
-    first = told.loc[told["shift"].abs().div(errors[told.index]).idxmax()]
+    first = large.loc[large["shift"].abs().div(errors[large.index]).idxmax()]
     several = len(origin) > 1
-    centred = [(f"{name} " if several else "") + number(row["centred"]) for name, row in told.iterrows()]
+    centred = [(f"{name} " if several else "") + number(row["centred"]) for name, row in large.iterrows()]
     whose = f" of {first.name}" if several else ""
     return [
-        f"ipw, E_n[rr y], depends on where y is zero: E_n[rr]{whose} is {number(first['rr_mean'])}, wanted "
+        f"ipw, E_n[rr y], depends on the origin of y: E_n[rr]{whose} is {number(first['rr_mean'])}, expected "
         f"{round(first['constant_moment'], 6):g}. With y centred at its mean, ipw is {', '.join(centred)}."
     ]
 
@@ -118,7 +118,7 @@ def about_trimming(trimming: pd.DataFrame) -> list[str]:
 
 
 def about_splitting(folds: int) -> list[str]:
-    """What it means that the sample was not split."""
+    """What it means if the sample is not split."""
     return (
         ["No sample splitting (folds=1): standard errors assume that the learner does not overfit."]
         if folds == 1

@@ -19,7 +19,7 @@ from riesz.arrays import Array
 from riesz.errors import RieszError, nearest
 from riesz.syntax.backticks import hide_quotes
 
-_LARGEST = 1e100  # of the numbers in a hypothesis; their products are still finite
+_LARGEST = 1e100  # absolute value of a number in a hypothesis, so that products stay finite
 
 
 def read_restrictions(hypothesis: Any, names: Sequence[str]) -> tuple[Array, Array]:
@@ -72,24 +72,24 @@ def _numbers(matrix: Any, values: Any, hypothesis: Any, names: Sequence[str]) ->
         raise _unreadable(hypothesis, names, str(error)) from None
     if r.ndim != 2 or r.shape[1] != len(names):
         raise _unreadable(
-            hypothesis, names, f"a matrix of shape {r.shape}; expected one column for each of {len(names)} parameters"
+            hypothesis, names, f"a matrix of shape {r.shape}; expected one column per parameter, {len(names)} in all"
         )
     if not (np.isfinite(r).all() and np.isfinite(q).all()):
-        raise _unreadable(hypothesis, names, "it holds missing or infinite numbers")
+        raise _unreadable(hypothesis, names, "it has missing or infinite numbers")
     if not r.any(axis=1).all():
-        raise _unreadable(hypothesis, names, "one of its rows is zero everywhere, so it restricts no parameter")
+        raise _unreadable(hypothesis, names, "one of its rows is all zeros, so it restricts no parameter")
     return r, q
 
 
 def _unreadable(hypothesis: Any, names: Sequence[str], why: str) -> RieszError:
     return RieszError(
         f"The hypothesis {hypothesis!r} cannot be read: {why}. Write the parameters' names, {', '.join(names)} (with back-ticks "
-        "around a name that has dots, blanks or signs in it), as in 'ATE = 1', or give a matrix with one column for each."
+        "around a name that has dots, blanks or signs in it), as in 'ATE = 1', or give a matrix with one column per parameter."
     )
 
 
 class _Text:
-    """Reads one text. A linear function of the parameters is the vector of its P coefficients and its constant."""
+    """Reads one text. A linear function of the parameters is a vector of P coefficients and a constant."""
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
         self._text, self._names = text, names
@@ -112,7 +112,7 @@ class _Text:
     def equal_to(self, value: Any) -> tuple[Array, Array]:
         """The restrictions that every expression of the text has this value."""
         if "=" in hide_quotes(self._text)[0]:
-            raise self._error("a mapping gives expressions their values, so the expression itself has no =")
+            raise self._error("a mapping gives each expression its value, so the expression itself must not have a =")
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -121,12 +121,12 @@ class _Text:
         return r, q + number
 
     def _chain(self, node: ast.expr) -> list[Array]:
-        """The differences of neighbours in A = B = C, each to be zero; A by itself is to be zero."""
+        """The differences A - B and B - C of a chain A = B = C, each restricted to zero; A alone is itself restricted to zero."""
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node]
         values = [self._linear(side) for side in sides]
         rows = [a - b for a, b in pairwise(values)] or values
         if not all(row[:-1].any() for row in rows):
-            raise self._error("one of its restrictions holds no parameter, or the same ones on both sides")
+            raise self._error("one of its restrictions has no parameter, or the same ones on both sides")
         return rows
 
     def _linear(self, node: ast.AST) -> Array:
@@ -143,12 +143,12 @@ class _Text:
                 return -self._linear(inner)
             case ast.UnaryOp(op=ast.UAdd(), operand=inner):
                 return self._linear(inner)
-            case ast.BinOp(left=one, op=ast.Add(), right=two):
-                return self._linear(one) + self._linear(two)
-            case ast.BinOp(left=one, op=ast.Sub(), right=two):
-                return self._linear(one) - self._linear(two)
-            case ast.BinOp(left=one, op=ast.Mult() | ast.Div() as sign, right=two):
-                return self._scaled(self._linear(one), self._linear(two), isinstance(sign, ast.Div))
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self._linear(left) + self._linear(right)
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return self._linear(left) - self._linear(right)
+            case ast.BinOp(left=left, op=ast.Mult() | ast.Div() as sign, right=right):
+                return self._scaled(self._linear(left), self._linear(right), isinstance(sign, ast.Div))
         raise self._error(
             "it has a part that is not linear arithmetic of parameters (numbers, names, + - * / and parentheses)"
         )
@@ -163,9 +163,9 @@ class _Text:
         return np.asarray(left / right[-1] if divide else left * right[-1])
 
     def _unit(self, place: int, number: float) -> Array:
-        made = np.zeros(len(self._names) + 1)
-        made[place] = number
-        return made
+        vector = np.zeros(len(self._names) + 1)
+        vector[place] = number
+        return vector
 
     def _name(self, node: ast.Name | ast.Attribute) -> str:
         parts = [self._quoted.get(part, part) for part in ast.unparse(node).split(".")]

@@ -1,4 +1,4 @@
-"""The sensitivity analysis of a fit, to read, to tabulate and to plot."""
+"""The sensitivity analysis of a fit: table, summary and contour plot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
 from riesz.errors import RieszError, listing, pick
-from riesz.plots.confounding import draw_contour
+from riesz.plots.sensitivity import draw_contour
 from riesz.results.summary import Summary, number
 from riesz.syntax.calls import checked, is_count, is_number
 from riesz.syntax.labels import label
@@ -29,15 +29,15 @@ class Sensitivity:
     names : sequence of str
         The parameters.
     elements : Elements
-        What the bounds are made from.
+        What the bounds are computed from.
     cf_y : float
         Share of the outcome's residual variance that the confounder explains.
     cf_d : float
-        Share of the variance of the Riesz representer, with the confounder known, that the confounder brings.
+        Share of the variance of the Riesz representer, with the confounder known, that the confounder adds.
     rho : float
         Correlation of what it adds to the two; 1 is the worst case.
     level : float
-        Of each confidence bound, one-sided.
+        Level of each confidence bound, one-sided.
     null : mapping
         The hypothesis of each parameter that the robustness values refer to.
 
@@ -45,11 +45,21 @@ class Sensitivity:
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(1000, seed=1).data
-    >>> found = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").sensitivity(cf_y=0.05, cf_d=0.05)
-    >>> found.table.columns.tolist()
-    ['estimate', 'lower', 'upper', 'conf_low', 'conf_high', 'rv', 'rva']
-    >>> found.contour().columns.tolist()
-    ['cf_d', 'cf_y', 'lower', 'upper', 'conf_low', 'conf_high']
+    >>> riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear").sensitivity(cf_y=0.05, cf_d=0.05)
+                       Sensitivity to an unobserved confounder
+    =============================================================================
+    cf_y:                            0.05   Level (each side):               0.95
+    cf_d:                            0.05   Null:                               0
+    rho:                                1
+    =============================================================================
+               estimate    lower    upper   CI lower   CI upper       RV      RVa
+    -----------------------------------------------------------------------------
+    ATE          1.3946   1.2136   1.5755     1.0250     1.7631   32.48%   28.67%
+    =============================================================================
+    |bias| <= |rho| sqrt(cf_y cf_d / (1 - cf_d)) sqrt(E[(y - mu)^2] E[rr^2])
+    ATE: a confounder that explains 32.5% of the residual variance of the outcome
+      and as much of the representer's could bring the estimate to 0; 28.7% is
+      enough for the 95% confidence bound.
     """
 
     names: Sequence[str]
@@ -72,13 +82,13 @@ class Sensitivity:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a parameter: the estimate, its bounds with confidence bounds, and the robustness values RV and RVa."""
+        """One row per parameter: the estimate, its bounds with confidence bounds, and the robustness values RV and RVa."""
         s = np.atleast_1d(strength(self.cf_y, self.cf_d, self.rho))
         lines = []
         for c, name in enumerate(self.names):
             rv, rva = robustness_values(self.elements, c, self.rho, self.level, self.null[name])
-            found = bounds(self.elements, c, s, self.level).iloc[0]
-            lines.append({"estimate": np.median(self.elements.value[:, c]), **found, "rv": rv, "rva": rva})
+            limits = bounds(self.elements, c, s, self.level).iloc[0]
+            lines.append({"estimate": np.median(self.elements.value[:, c]), **limits, "rv": rv, "rva": rva})
         return pd.DataFrame(lines, index=list(self.names))
 
     def at(self, cf_y: float, cf_d: float) -> Sensitivity:
@@ -93,16 +103,17 @@ class Sensitivity:
         Parameters
         ----------
         parameter : str, optional
-            Which one; needed when there are several.
+            Which parameter; needed if there are several.
         upto : float or (float, float), optional
-            Where the axes end, both or cf_d and cf_y; by default a little beyond the robustness value and the strengths at hand.
+            Where the axes end: one number for both, or one for cf_d and one for cf_y. By default a little beyond the robustness
+            value and the strengths of this analysis.
         points : int
-            On each axis.
+            Number of points per axis.
 
         Returns
         -------
         pandas.DataFrame
-            ``cf_d, cf_y, lower, upper, conf_low, conf_high``, one row a point of the grid.
+            ``cf_d, cf_y, lower, upper, conf_low, conf_high``, one row per point of the grid.
         """
         name = pick(parameter, self.names)
         if upto is None:
@@ -117,8 +128,8 @@ class Sensitivity:
         end_d, end_y = ends
         axes = np.linspace(0.0, end_d, points), np.linspace(0.0, end_y, points)
         cf_d, cf_y = (grid.ravel() for grid in np.meshgrid(*axes))
-        found = bounds(self.elements, list(self.names).index(name), strength(cf_y, cf_d, self.rho), self.level)
-        return pd.concat([pd.DataFrame({"cf_d": cf_d, "cf_y": cf_y}), found], axis=1)
+        limits = bounds(self.elements, list(self.names).index(name), strength(cf_y, cf_d, self.rho), self.level)
+        return pd.concat([pd.DataFrame({"cf_d": cf_d, "cf_y": cf_y}), limits], axis=1)
 
     @checked("plot()")
     def plot(
@@ -134,9 +145,9 @@ class Sensitivity:
         Parameters
         ----------
         parameter : str, optional
-            Which one; needed when there are several.
+            Which parameter; needed if there are several.
         benchmarks : pandas.DataFrame, optional
-            What ``fit.sensitivity_benchmark()`` found, to be marked.
+            The table of ``fit.sensitivity_benchmark()``, whose strengths are marked.
         confidence : bool
             Draw the confidence bound instead of the bound itself.
         ax : matplotlib.axes.Axes, optional
@@ -152,7 +163,7 @@ class Sensitivity:
         return draw_contour(self, parameter, benchmarks, confidence, ax)
 
     def summary(self) -> Summary:
-        """The analysis in words and numbers: text when printed, a table in notebooks, ``as_latex()``, ``as_html()``."""
+        """The analysis in words and numbers: text if printed, a table in notebooks, ``as_latex()``, ``as_html()``."""
         shares = {"rv", "rva"}
         shown = {
             column: [f"{v:.2%}" if column in shares else number(v) for v in values]

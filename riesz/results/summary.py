@@ -1,8 +1,7 @@
-"""The printed face of a fit: plain text, HTML, LaTeX and CSV from the same few tables.
+"""Summaries as plain text, HTML, LaTeX and CSV, from the same tables.
 
-In: a title, facts and tables of numbers already formatted as text. Out: a :class:`Summary`. The text keeps
-statsmodels' look (two columns of facts, a table of parameters, notes), the HTML follows the page's colours, the LaTeX
-uses booktabs.
+In: a title, facts and tables of numbers already formatted as text. Out: a :class:`Summary`. The text looks like statsmodels'
+(two columns of facts, a table of parameters, notes), the HTML takes the colours of the page, the LaTeX uses booktabs.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _TEX = str.maketrans(
 
 @dataclass(frozen=True)
 class Summary:
-    r"""A summary that renders itself.
+    r"""A summary: text if printed, a table in notebooks, and LaTeX or CSV on request.
 
     Attributes
     ----------
@@ -85,7 +84,8 @@ class Summary:
         left_width, right_width = (max(half, *(len(a) + len(b) + 2 for a, b in side)) for side in (left, right))
         width = left_width + right_width + 3
         facts = [
-            f"{_spread(*one, left_width)}   {_spread(*two, right_width)}".rstrip() for one, two in _pairs(left, right)
+            f"{_spread(*fact, left_width)}   {_spread(*beside, right_width)}".rstrip()
+            for fact, beside in _pairs(left, right)
         ]
         notes = [
             line for note in [self.subtitle, *self.notes] for line in textwrap.wrap(note, width, subsequent_indent="  ")
@@ -104,7 +104,9 @@ class Summary:
 
     def as_html(self) -> str:
         """HTML, as a notebook shows it."""
-        facts = "".join(f"<tr>{_html_fact(*one)}{_html_fact(*two)}</tr>" for one, two in _pairs(self.left, self.right))
+        facts = "".join(
+            f"<tr>{_html_fact(*fact)}{_html_fact(*beside)}</tr>" for fact, beside in _pairs(self.left, self.right)
+        )
         notes = "".join(f"<div>{escape(_pretty(note))}</div>" for note in self.notes)
         return (
             '<div class="riesz-summary" style="display:inline-block;max-width:100%;overflow-x:auto">'
@@ -119,7 +121,7 @@ class Summary:
     _repr_html_ = as_html
 
     def as_latex(self) -> str:
-        """LaTeX; wants the booktabs package."""
+        """LaTeX, which needs the booktabs package."""
         facts = "; ".join(f"{name}: {value}" for name, value in [*self.left, *self.right])
         notes = " ".join(note if note.endswith(".") else f"{note}." for note in (self.subtitle, facts, *self.notes))
         return "\n".join(
@@ -144,7 +146,7 @@ class Summary:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number as regression tables show it; a dash when there is none."""
+    """A number as regression tables show it; a dash if it is missing."""
     if np.isnan(value):
         return "-"
     size = abs(value)

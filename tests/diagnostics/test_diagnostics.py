@@ -490,8 +490,8 @@ def test_the_summary_tells_that_weighting_depends_on_the_origin(verb: object, we
     centred = verb(FORMULA, near, weights=weights)  # type: ignore[operator]
     moved = verb(FORMULA, far, weights=weights)  # type: ignore[operator]
     name = centred.params.index[0]
-    assert not any("where y is zero" in note for note in centred.summary().notes)
-    told = [note for note in moved.summary().notes if "where y is zero" in note]
+    assert not any("origin of y" in note for note in centred.summary().notes)
+    told = [note for note in moved.summary().notes if "origin of y" in note]
     assert len(told) == 1
     assert f"ipw is {centred.estimates.loc[(name, 'ipw'), 'estimate']:.4f}." in told[0]
 

@@ -259,9 +259,9 @@ def test_history(net: riesz.Results, fit: riesz.Results) -> None:
     np.testing.assert_allclose(ax.lines[0].get_ydata(), first["loss"])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["training loss", "validation loss"]
     assert draw(net, "history", columns=["rr_anchor"]).get_ylabel() == "Value"
-    with pytest.raises(riesz.RieszError, match="no course of training"):
+    with pytest.raises(riesz.RieszError, match="no training history"):
         draw(fit, "history")
-    with pytest.raises(riesz.RieszError, match="history has no `los`"):
+    with pytest.raises(riesz.RieszError, match="history has no column `los`"):
         draw(net, "history", columns=["los"])
 
 
@@ -305,11 +305,11 @@ def test_errors(fit: riesz.Results, many: riesz.Results, frame: pd.DataFrame, mo
     with pytest.raises(riesz.RieszError, match="expected one of 'ATE', 'ATT'"):
         many.plot("balance")
     both = riesz.estimate("y ~ treat(a) * x1", frame, [riesz.ATE(), riesz.CustomMoment(lambda mu, data: mu(data))])
-    with pytest.raises(riesz.RieszError, match="does not tell a propensity"):
+    with pytest.raises(riesz.RieszError, match="No propensity can be recovered"):
         both.plot("overlap", both.params.index[1])
     with pytest.raises(riesz.RieszError, match="got no fits"):
         riesz.plots.forest()
-    with pytest.raises(riesz.RieszError, match="one name for each of the 1"):
+    with pytest.raises(riesz.RieszError, match="one name per fit, 1 in all"):
         riesz.plots.forest(fit, names=["a", "b"])
     with pytest.raises(riesz.RieszError, match="most=0"):
         fit.plot("balance", most=0)

@@ -94,14 +94,14 @@ def test_other_rows_are_refused(binary_frame: pd.DataFrame) -> None:
         "column `y` differs|labelled differently": riesz.ate(formula, binary_frame.sample(frac=1, random_state=1)),
         "comes? from different data": riesz.ate(formula, binary_frame.assign(y=lambda d: d["y"] + 1)),
         "weights differ": riesz.ate(formula, binary_frame, weights="w"),
-        "clustered otherwise": riesz.ate(formula, binary_frame, cluster="village"),
+        "clustered differently": riesz.ate(formula, binary_frame, cluster="village"),
     }
     for message, other in others.items():
         with pytest.raises(riesz.RieszError, match=message):
             riesz.contrast("a.ATE - b.ATE", a=fit, b=other)
     with pytest.raises(riesz.RieszError, match="name them all"):
         riesz.contrast("ATE", fit, fit)
-    with pytest.raises(riesz.RieszError, match="wanted what riesz"):
+    with pytest.raises(riesz.RieszError, match="expected a fit, as riesz"):
         riesz.contrast("ATE", 3)
 
 
@@ -144,7 +144,7 @@ def test_errors_help(means: riesz.Results) -> None:
         riesz.contrast(lambda p: p["ATE"], means)
     with pytest.raises(riesz.RieszError, match="does not give numbers"):
         riesz.contrast(lambda p: "a", means)
-    with pytest.raises(riesz.RieszError, match="wanted a formula"):
+    with pytest.raises(riesz.RieszError, match="expected a formula"):
         riesz.contrast(3, means)
 
 

@@ -256,7 +256,7 @@ def test_a_logit_rr_balances_what_its_errors_are(formula: str, estimand: riesz.A
     np.testing.assert_allclose(table.loc[(fit.params.index[0], "x1"), "weighted"], by_v, rtol=1e-9)
     lines = " ".join(str(fit).split())
     assert "E_n[v * rr * anchor] = " in lines
-    assert "No ipw: under family='binomial'" in lines
+    assert "No ipw: with family='binomial'" in lines
     assert not fit.warnings()
 
 

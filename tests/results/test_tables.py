@@ -55,7 +55,7 @@ def test_compare_says_what_it_wants(fit: riesz.Results) -> None:
         riesz.compare()
     with pytest.raises(riesz.RieszError, match="has no params"):
         riesz.compare(fit, 3)
-    with pytest.raises(riesz.RieszError, match="one name for each of the 2"):
+    with pytest.raises(riesz.RieszError, match="one name per fit, 2 in all"):
         riesz.compare(fit, fit, names="ab c")
 
 

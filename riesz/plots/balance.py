@@ -26,15 +26,15 @@ def balance(
     interactions: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Imbalance of the covariates before and after weighting by the Riesz representer, in standard deviations.
+    """Imbalance of the covariates before and after weighting with the Riesz representer, in standard deviations.
 
     Parameters
     ----------
     fit : Results
     parameter : str, optional
-        Which one; needed when there are several.
+        Which parameter; needed if there are several.
     most : int
-        Show so many covariates: those with the largest imbalance, before or after.
+        Number of covariates to show: those with the largest imbalance, before or after.
     interactions : bool
         Show products of covariates and treatment, too.
     ax : matplotlib.axes.Axes, optional
@@ -42,8 +42,8 @@ def balance(
     Returns
     -------
     matplotlib.axes.Axes
-        The columns ``unadjusted`` and ``standardized`` of ``fit.balance()``, without their signs. From the dotted line on, an
-        imbalance that chance cannot explain is one that ``fit.warnings()`` reports.
+        Shows the columns ``unadjusted`` and ``standardized`` of ``fit.balance()``, as absolute values. Beyond the dotted line,
+        ``fit.warnings()`` reports an imbalance that chance does not explain.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def balance(
 
 
 def _chosen(table: pd.DataFrame, interactions: bool) -> pd.DataFrame:
-    """The rows to show; everything but the constant and the anchor where there are no covariates."""
+    """The rows to show; without covariates, everything but the constant."""
     kinds = ["covariate", "interaction"] if interactions else ["covariate"]
     chosen = table[table["kind"].isin(kinds)]
     if chosen.empty:

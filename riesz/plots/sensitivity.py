@@ -17,7 +17,7 @@ from riesz.plots.rows import wrap
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_POINTS = 60  # of the grid, on each axis
+_POINTS = 60  # points of the grid per axis
 
 
 @of_a_fit
@@ -40,11 +40,11 @@ def sensitivity(
     ----------
     fit : Results
     parameter : str, optional
-        Which one; needed when there are several.
+        Which parameter; needed if there are several.
     cf_y, cf_d, rho, level, null : float
         As in ``fit.sensitivity()``; the first two are marked.
     benchmarks : sequence of str or list of str
-        Covariates whose strength is marked, too. For each the fit is made again without it.
+        Covariates whose strength is marked, too. Each costs one more fit, without it.
     confidence : bool
         Draw the confidence bound instead of the bound itself.
     ax : matplotlib.axes.Axes, optional
@@ -52,7 +52,8 @@ def sensitivity(
     Returns
     -------
     matplotlib.axes.Axes
-        Contours of the bound that is nearer to the null: the lower one for an estimate above it. It is reached on the thick line.
+        Contours of the bound on the side of the null: the lower bound for an estimate above it. On the thick line the bound
+        equals the null.
 
     Examples
     --------
@@ -66,8 +67,8 @@ def sensitivity(
     if not isinstance(columns, Iterable):
         raise RieszError(f"benchmarks={benchmarks!r}: expected a list of covariates, such as ['x1'].")
     analysis = fit.sensitivity(cf_y=cf_y, cf_d=cf_d, rho=rho, level=level, null=null)
-    found = fit.sensitivity_benchmark(*columns) if columns else None
-    return draw_contour(analysis, parameter, found, confidence, ax)
+    table = fit.sensitivity_benchmark(*columns) if columns else None
+    return draw_contour(analysis, parameter, table, confidence, ax)
 
 
 def draw_contour(
@@ -78,11 +79,11 @@ def draw_contour(
     marks = {f"cf_d = {analysis.cf_d:g}, cf_y = {analysis.cf_y:g}": (analysis.cf_d, analysis.cf_y)}
     if benchmarks is not None:
         _check_benchmarks(benchmarks, name)
-        own = benchmarks.xs(name, level="parameter")
-        marks |= {wrap(str(label)): (row["cf_d"], row["cf_y"]) for label, row in own.iterrows()}
+        strengths = benchmarks.xs(name, level="parameter")
+        marks |= {wrap(str(label)): (row["cf_d"], row["cf_y"]) for label, row in strengths.iterrows()}
     grid = analysis.contour(name, points=_POINTS)
     least = float(grid["cf_d"].max())
-    far_d, far_y = (max(least, 1.15 * max(one)) for one in zip(*marks.values(), strict=True))
+    far_d, far_y = (max(least, 1.15 * max(axis)) for axis in zip(*marks.values(), strict=True))
     if max(far_d, far_y) > least:  # a column may explain much of the outcome and little of the treatment
         grid = analysis.contour(name, (min(far_d, 0.99), min(far_y, 1.0)), _POINTS)
     null, above = float(analysis.null[name]), analysis.table.loc[name, "estimate"] >= analysis.null[name]
@@ -99,12 +100,12 @@ def draw_contour(
 
 
 def _check_benchmarks(benchmarks: object, name: str) -> None:
-    """Refuse what did not come out of ``fit.sensitivity_benchmark()``."""
-    made = isinstance(benchmarks, pd.DataFrame) and {"cf_d", "cf_y"} <= set(benchmarks.columns)
-    if not made or "parameter" not in benchmarks.index.names:  # type: ignore[attr-defined]
+    """Check that the table comes from ``fit.sensitivity_benchmark()`` of this fit."""
+    has_columns = isinstance(benchmarks, pd.DataFrame) and {"cf_d", "cf_y"} <= set(benchmarks.columns)
+    if not has_columns or "parameter" not in benchmarks.index.names:  # type: ignore[attr-defined]
         raise RieszError("benchmarks must be the table that fit.sensitivity_benchmark() returns.")
     if name not in benchmarks.index.get_level_values("parameter"):  # type: ignore[attr-defined]
-        raise RieszError(f"benchmarks has no rows for {name!r}; make it with the same fit.")
+        raise RieszError(f"benchmarks has no rows for {name!r}; use sensitivity_benchmark() of the same fit.")
 
 
 def _draw_contours(ax: Axes, grid: pd.DataFrame, column: str, null: float) -> None:
@@ -112,7 +113,8 @@ def _draw_contours(ax: Axes, grid: pd.DataFrame, column: str, null: float) -> No
 
     x, y = np.unique(grid["cf_d"]), np.unique(grid["cf_y"])
     z = grid[column].to_numpy().reshape(len(y), len(x))
-    levels = [one for one in MaxNLocator(9).tick_values(z.min(), z.max()) if not np.isclose(one, null, atol=1e-12)]
+    ticks = MaxNLocator(9).tick_values(z.min(), z.max())
+    levels = [level for level in ticks if not np.isclose(level, null, atol=1e-12)]
     ax.set_xlim(0.0, x[-1])
     ax.set_ylim(0.0, y[-1] if y[-1] < 1 else 1.04)  # room for a mark at 1
     for chosen, colour, width in ((levels, colours()[0], 1.1), ([null], colours()[1], 2.4)):
@@ -123,7 +125,7 @@ def _draw_contours(ax: Axes, grid: pd.DataFrame, column: str, null: float) -> No
 
 
 def _on_diagonal(x: Array, y: Array, z: Array, levels: Sequence[float]) -> list[tuple[float, float]]:
-    """Where contours cross the diagonal, as all do; those at its ends get no label, which would be cut."""
+    """Where contours cross the diagonal; those near its ends get no label, because it would be cut."""
     order = np.argsort(z)
     crossed = np.interp(levels, z[order], np.linspace(0.0, 1.0, len(z))[order])
     return [(place * x[-1], place * y[-1]) for place in crossed if 0.05 < place < 0.94]

@@ -20,20 +20,20 @@ _STYLES = ("-", "--", ":", "-.")
 
 @of_a_fit
 def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax: Axes | None = None) -> Axes:
-    """The course of training, a thin line for each network.
+    """The course of training, one thin line per network.
 
     Parameters
     ----------
     fit : Results
-        Of a learner that trains networks.
+        A fit of a learner that trains networks.
     columns : sequence of str
-        Of ``fit.history``.
+        Columns of ``fit.history``.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
-        Where the validation loss is drawn, a dot marks its minimum for each network.
+        If the validation loss is drawn, a dot marks its minimum for each network.
 
     Examples
     --------
@@ -47,22 +47,26 @@ def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax:
     course = fit.history
     if course.empty or "epoch" not in course:
         words = fit.model.learner.describe(fit.model.blueprint.design.family)
-        raise RieszError(f"{words} has no course of training to draw; networks have, such as learner='madnet'.")
+        raise RieszError(
+            f"{words} has no training history to draw. Learners of networks have one, such as learner='madnet'."
+        )
     columns = (columns,) if isinstance(columns, str) else columns
     if not isinstance(columns, Sequence) or not columns:
         raise RieszError(f"columns={columns!r}: expected a list of columns of fit.history, such as ['loss'].")
     unknown = [name for name in columns if name not in course]
     if unknown:
-        raise RieszError(f"history has no {listing(unknown)}; wanted some of {listing(course.columns)}.")
+        raise RieszError(f"fit.history has no column {listing(unknown)}. Its columns are {listing(course.columns)}.")
     ax = axes(ax)
     keys = [name for name in ("member", "network") if name in course]
     for number, column in enumerate(columns):
         colour, style = colours()[number % len(colours())], _STYLES[number % len(_STYLES)]
-        for place, (_, one) in enumerate(course.groupby(keys)):
+        for place, (_, network) in enumerate(course.groupby(keys)):
             name = _WORDS.get(column, column.replace("_", " ")) if place == 0 else "_"
-            ax.plot(one["epoch"], one[column], color=colour, linestyle=style, linewidth=1.3, alpha=0.75, label=name)
+            ax.plot(
+                network["epoch"], network[column], color=colour, linestyle=style, linewidth=1.3, alpha=0.75, label=name
+            )
             if column == "valid_loss":
-                best = one.loc[one[column].idxmin()]
+                best = network.loc[network[column].idxmin()]
                 ax.plot(best["epoch"], best[column], "o", color=colour, markersize=4.5)
     values = course[list(columns)].to_numpy()
     if (values > 0).all() and np.nanmax(values) > 20 * np.nanmin(values):
