@@ -357,7 +357,7 @@ class Results(Parameters):
         >>> print(f"{fit.influence['ATE'].std() / 300**0.5:.4f} {fit.bse['ATE']:.4f}")
         0.2003 0.2003
         """
-        return pd.DataFrame(self._parts.influence().influence, index=self._parts.index, columns=self._names)
+        return pd.DataFrame(self._parts.influence().influence.copy(), index=self._parts.index, columns=self._names)
 
     def variation(self) -> Array:
         """What the covariance is computed from, shape (n, K), averaged over repeats.
@@ -372,7 +372,7 @@ class Results(Parameters):
         >>> print(f"{fit.variation()[:, 0].std() / 300**0.5:.3f} of the sample, {fit.influence['ATE'].std() / 300**0.5:.3f}")
         0.198 of the sample, 0.200
         """
-        return self._parts.averaged.variation
+        return self._parts.averaged.variation.copy()
 
     def predict(self, newdata: Any) -> pd.DataFrame:
         """Mu, the moment of mu, the Riesz representer and the pseudo-outcome on new rows, averaged over folds and repeats.
