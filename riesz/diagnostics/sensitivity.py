@@ -71,9 +71,9 @@ def sensitivity_elements(
     normalizer = design.normalizer
     size = design.mean(normalizer)[:, None]
     repeats = []
-    for one, estimate in zip(predictions, estimates, strict=True):
-        square = (design.y - one.mu.observed) ** 2
-        length = (2 * design.apply(one.rr) - one.rr.observed**2) / size**2
+    for repeat, estimate in zip(predictions, estimates, strict=True):
+        square = (design.y - repeat.mu.observed) ** 2
+        length = (2 * design.apply(repeat.rr) - repeat.rr.observed**2) / size**2
         sigma2, nu2 = design.mean(square), design.mean(length)
         _check_length(nu2, names)
         if sigma2 <= _ROUNDING**2 * design.mean(design.y**2):
