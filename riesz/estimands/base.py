@@ -21,6 +21,7 @@ from riesz.errors import EstimandError
 from riesz.estimands.expressions import names_in, per_row
 from riesz.estimands.linear_form import LinearForm, Mu
 from riesz.estimands.treatment import Treatment, TreatmentKind
+from riesz.syntax.calls import CheckedSettings
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Component:
     normalizer: Callable[[pd.DataFrame], Array] = ones
 
 
-class Estimand(ABC):
+class Estimand(CheckedSettings, ABC):
     """A question about mu: settings only, no data.
 
     Subclasses are frozen dataclasses. ``components`` is called once per fit, on the full sample, before any training; it raises

@@ -17,6 +17,7 @@ import pandas as pd
 from riesz.design.design import Design
 from riesz.errors import LearnerError, listing
 from riesz.predictions import Predictions
+from riesz.syntax.calls import CheckedSettings
 
 
 class Watch(Protocol):
@@ -54,7 +55,7 @@ def need_covariates(design: Design, who: str) -> None:
         )
 
 
-class Learner(ABC):
+class Learner(CheckedSettings, ABC):
     """Settings of a way to learn mu and rr; holds no state.
 
     Subclasses are frozen dataclasses. One in :data:`~riesz.learners.LEARNERS` has a name, as in ``learner="linear"``. Files of fits
@@ -88,7 +89,7 @@ class Learner(ABC):
         """
         return 0.0
 
-    def check(self, design: Design, rows: int) -> None:  # noqa: B027  # a hook: by default every design can be used
+    def check(self, design: Design, rows: int) -> None:  # a hook: by default every design can be used
         """Raise :class:`~riesz.errors.LearnerError` if the full design, or training sets as small as ``rows``, cannot be used."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from riesz.plots.selection import check_names, select
 from riesz.results.notes import about_estimator
 from riesz.results.parameters import Parameters
 from riesz.results.summary import CELL, RULE, TABLE, number, tex
-from riesz.syntax.calls import checked
+from riesz.syntax.calls import checked, checked_methods
 
 _STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
 _NOTE = "Standard errors in parentheses."
@@ -29,6 +29,7 @@ _NARROW = 60  # characters per line of the note, at least
 _STARS_NOTE = " * p < 0.1, ** p < 0.05, *** p < 0.01."
 
 
+@checked_methods()
 @dataclass(frozen=True)
 class Comparison:
     r"""A table of fits, made by :func:`compare`; text if printed, a table in notebooks.

@@ -18,7 +18,7 @@ from riesz.results.notes import about_estimator, about_two_way
 from riesz.results.parameters import Parameters
 from riesz.results.summary import Summary
 from riesz.syntax.caller import warn
-from riesz.syntax.calls import checked
+from riesz.syntax.calls import checked_methods
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ class EffectsParts:
 
 
 @final
+@checked_methods()
 class Effects(Parameters):
     """Parameters derived from one or several fits: groups, projections and contrasts.
 
@@ -208,7 +209,6 @@ class Effects(Parameters):
             notes=[*tests, *about_estimator(self.model), *self._covariance_notes, *words.notes],
         )
 
-    @checked("plot()")
     def plot(self, **options: Any) -> Any:
         """A forest plot of the parameters: :func:`riesz.plots.forest` with its options. Returns the axes.
 

@@ -44,10 +44,11 @@ from riesz.results.projection import best_linear_projection
 from riesz.results.rows import augmented
 from riesz.results.sensitivity import Sensitivity, read_null
 from riesz.results.summary import Summary
-from riesz.syntax.calls import check_call, checked
+from riesz.syntax.calls import check_call, checked_methods
 
 
 @final
+@checked_methods("fit.")
 class Results(Parameters):
     """Estimates with standard errors, and everything needed to check them. It does not change once made.
 
@@ -137,7 +138,6 @@ class Results(Parameters):
         """
         return trimming_table(self._parts)
 
-    @checked("fit.with_cov()")
     def with_cov(self, cluster: Any = None) -> Self:
         """The same fit with another covariance: clustered, or robust if ``cluster`` is None. Nothing is refitted.
 

@@ -24,9 +24,10 @@ from riesz.results.hypotheses import all_restrictions, contradict, each_restrict
 from riesz.results.model import Model
 from riesz.results.restrictions import read_restrictions
 from riesz.results.summary import Summary, number
-from riesz.syntax.calls import is_number
+from riesz.syntax.calls import checked_methods, is_number
 
 
+@checked_methods()
 class Parameters(ABC):
     """Named estimates, their joint covariance, and the rows they come from.
 

@@ -14,10 +14,11 @@ from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, s
 from riesz.errors import RieszError, listing, pick
 from riesz.plots.sensitivity import draw_contour
 from riesz.results.summary import Summary, number
-from riesz.syntax.calls import checked, is_count, is_number
+from riesz.syntax.calls import checked_methods, is_count, is_number
 from riesz.syntax.labels import label
 
 
+@checked_methods()
 @dataclass(frozen=True)
 class Sensitivity:
     """Bounds on the estimates if a confounder of a given strength was left out.
@@ -131,7 +132,6 @@ class Sensitivity:
         limits = bounds(self.elements, list(self.names).index(name), strength(cf_y, cf_d, self.rho), self.level)
         return pd.concat([pd.DataFrame({"cf_d": cf_d, "cf_y": cf_y}), limits], axis=1)
 
-    @checked("plot()")
     def plot(
         self,
         parameter: str | None = None,

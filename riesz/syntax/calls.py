@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from numbers import Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from riesz.errors import ArgumentError, listing, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
 
 
 def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -123,3 +124,50 @@ def checked(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return decorate
+
+
+def checked_methods(prefix: str = "") -> Callable[[type[C]], type[C]]:
+    """A class decorator: public methods refuse wrong arguments as :func:`checked` functions do.
+
+    Parameters
+    ----------
+    prefix : str
+        What messages put before the name of a method, such as ``fit.`` in ``fit.by()``.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(200, seed=1).data
+    >>> riesz.ate("y ~ treat(a) + x1", data, learner="linear").conf_int(alpa=0.1)
+    Traceback (most recent call last):
+    ...
+    riesz.errors.ArgumentError: conf_int() has no keyword 'alpa'. Did you mean `alpha`? Its keywords are alpha, ...
+    """
+
+    def decorate(cls: type[C]) -> type[C]:
+        for name, value in list(vars(cls).items()):
+            if inspect.isfunction(value) and not name.startswith("_") and not hasattr(value, "__wrapped__"):
+                setattr(cls, name, checked(f"{prefix}{name}()")(value))
+        return cls
+
+    return decorate
+
+
+class CheckedSettings:
+    """A base of classes with settings, such as learners: their constructors refuse misspelt keywords.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> riesz.Linear(penalti=0)
+    Traceback (most recent call last):
+    ...
+    riesz.errors.ArgumentError: riesz.Linear() has no keyword 'penalti'. Did you mean `penalty`? Its keywords are penalty, ...
+    """
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        if keywords and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            who = f"{'riesz.' if cls.__module__.startswith('riesz.') else ''}{cls.__name__}()"
+            refuse_unknown(who, keywords, [parameter.name for parameter in parameters])
+        return super().__new__(cls)

@@ -17,6 +17,7 @@ import pytest
 import riesz
 from riesz.estimands import ESTIMANDS
 from riesz.results.file_settings import STORED, _trim
+from riesz.results.sensitivity import Sensitivity
 from riesz.settings import Options, Settings, keywords
 
 NAMES = [field.name for field in fields(Settings)]
@@ -188,6 +189,14 @@ def test_the_public_functions_are_found() -> None:
     }
 
 
+def refusal(who: str, wrong: str, known: list[str]) -> str:
+    """The message for a keyword that differs from the last known one by one letter."""
+    if not known:
+        return f"{who}() has no keyword {wrong!r}. It has no keywords."
+    listed = f"Its keyword{' is' if len(known) == 1 else 's are'} {', '.join(known)}."
+    return f"{who}() has no keyword {wrong!r}. Did you mean `{known[-1]}`? {listed}"
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_misspelt_keyword_is_refused_in_the_same_words(name: str) -> None:
     parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
@@ -198,11 +207,42 @@ def test_a_misspelt_keyword_is_refused_in_the_same_words(name: str) -> None:
     wrong = f"{known[-1]}z" if known else "wrong"
     with pytest.raises(riesz.errors.ArgumentError) as caught:
         FUNCTIONS[name](**{wrong: 1})
-    list_of_names = (
-        f"Its keyword{' is' if len(known) == 1 else 's are'} {', '.join(known)}." if known else "It has no keywords."
-    )
-    hint = f" Did you mean `{known[-1]}`?" if known else ""
-    assert str(caught.value) == f"{name}() has no keyword {wrong!r}.{hint} {list_of_names}"
+    assert str(caught.value) == refusal(name, wrong, known)
+
+
+CLASSES = [value for name in riesz.__all__ if inspect.isclass(value := getattr(riesz, name))]
+SETTABLE = [cls for cls in CLASSES if issubclass(cls, (riesz.estimands.Estimand, riesz.learners.Learner, riesz.Stage))]
+
+
+@pytest.mark.parametrize("cls", SETTABLE, ids=lambda cls: cls.__name__)
+def test_a_misspelt_setting_of_a_class_is_refused_in_the_same_words(cls: type) -> None:
+    assert len(SETTABLE) > 15
+    known = [one.name for one in inspect.signature(cls).parameters.values()]
+    wrong = f"{known[-1]}z" if known else "wrong"
+    with pytest.raises(riesz.errors.ArgumentError) as caught:
+        cls(**{wrong: 1})
+    assert str(caught.value) == refusal(f"riesz.{cls.__name__}", wrong, known)
+
+
+METHODS = [
+    (cls, name, value)
+    for cls in (riesz.Results, riesz.Effects, riesz.Comparison, Sensitivity)
+    for name, value in inspect.getmembers(cls, inspect.isfunction)
+    if not name.startswith("_")
+]
+
+
+@pytest.mark.parametrize(("cls", "name", "method"), METHODS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_misspelt_keyword_of_a_method_is_refused_in_the_same_words(cls: type, name: str, method: Any) -> None:
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    known = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        assert name == "plot"  # whose keywords are those of each kind of plot
+        return
+    wrong = f"{known[-1]}z" if known else "wrong"
+    with pytest.raises(riesz.errors.ArgumentError) as caught:
+        method(None, **{wrong: 1})
+    assert str(caught.value).removeprefix("fit.") == refusal(name, wrong, known)
 
 
 def test_static_type_checkers_accept_the_keywords_and_no_others(tmp_path: Path) -> None:

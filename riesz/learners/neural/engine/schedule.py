@@ -10,6 +10,7 @@ import numpy as np
 from riesz.errors import LearnerError
 from riesz.learners.checks import plain
 from riesz.storage.coding import stored
+from riesz.syntax.calls import CheckedSettings
 
 USUAL_MOMENTUM = 0.9
 Keep = Literal["best", "each", "last"]
@@ -17,7 +18,7 @@ Keep = Literal["best", "each", "last"]
 
 @stored
 @dataclass(frozen=True)
-class Stage:
+class Stage(CheckedSettings):
     """One stage of training.
 
     Attributes
