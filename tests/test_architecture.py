@@ -109,6 +109,26 @@ def test_functions_stay_short(path: Path) -> None:
             assert len(inside) <= 60, f"{node.name} has {len(inside)} lines of code"
 
 
+def test_no_run_of_eight_lines_stands_twice() -> None:
+    """Code, not imports."""
+    places: dict[tuple[str, ...], str] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        text = path.read_text()
+        imports = {
+            line
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        written = text.splitlines()
+        lines = [written[number - 1].strip() for number in sorted(code_lines(text) - imports)]
+        for start in range(len(lines) - 7):
+            run = tuple(lines[start : start + 8])
+            here = f"{path.relative_to(ROOT)} from `{run[0]}`"
+            assert run not in places, f"{places[run]} is also in {here}"
+            places[run] = here
+
+
 def test_import_is_fast_and_quiet() -> None:
     """No heavy optional package, no network, no output at import."""
     code = "import sys, riesz; heavy = {'matplotlib', 'sklearn', 'torch'} & set(sys.modules); assert not heavy, heavy"

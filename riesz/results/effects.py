@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from riesz.arrays import Array
 from riesz.design.table import ClusterLabels
-from riesz.inference import Inference
+from riesz.inference import Inference, Projection
 from riesz.plots import forest
 from riesz.results.model import Model
 from riesz.results.notes import about_estimator, about_two_way
 from riesz.results.parameters import Parameters
+from riesz.results.parts import FitParts
 from riesz.results.summary import Summary
 from riesz.syntax.caller import warn
 from riesz.syntax.calls import checked_methods
@@ -227,6 +229,43 @@ class Effects(Parameters):
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+
+def projected_effects(
+    parts: FitParts,
+    projection: Projection,
+    labels: pd.DataFrame,
+    words: Words,
+    hypotheses: Mapping[str, Array],
+    rows: npt.NDArray[np.bool_],
+) -> Effects:
+    """The effects of a fit projected on functions of the rows.
+
+    Parameters
+    ----------
+    parts : FitParts
+        Of the fit.
+    projection : Projection
+    labels, words, hypotheses
+        As in :class:`EffectsParts`.
+    rows : ndarray of bool, shape (n,)
+        The rows in use.
+    """
+    inference = parts.project(projection)
+    return Effects(
+        EffectsParts(
+            model=parts.model,
+            clusters=parts.clusters,
+            labels=labels,
+            value=inference.value,
+            covariance=inference.covariance,
+            variation=inference.averaged().variation,
+            words=words,
+            hypotheses=hypotheses,
+            nobs=float(parts.model.weights.frequency[rows].sum()),
+            covariance_notes=two_way_notes(inference, labels["term"].tolist()),
+        )
+    )
 
 
 def two_way_notes(inference: Inference, names: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from riesz.design.table import Groups
 from riesz.diagnostics.warnings import CLUSTERS
 from riesz.errors import DataError, listing
 from riesz.inference import Clusters, Projection
-from riesz.results.effects import Effects, EffectsParts, Words, two_way_notes
+from riesz.results.effects import Effects, Words, projected_effects
 from riesz.results.parts import FitParts
 from riesz.syntax.caller import warn
 
@@ -42,7 +42,6 @@ def effects_in_groups(parts: FitParts, groups: Any) -> Effects:
         ],
         columns=["term", "parameter", "group", "n"],
     )
-    inference = parts.project(Projection(bases, np.hstack(bases) > 0))
     words = Words(
         title=f"{', '.join(names)} by {grouped.name}",
         subtitle="each an average within a group: E[score | group] / E[normalizer | group]",
@@ -50,20 +49,8 @@ def effects_in_groups(parts: FitParts, groups: Any) -> Effects:
         notes=_notes(grouped, sizes, parts.clusters.codes),
         hypothesis="Same in all groups",
     )
-    return Effects(
-        EffectsParts(
-            model=model,
-            clusters=parts.clusters,
-            labels=labels,
-            value=inference.value,
-            covariance=inference.covariance,
-            variation=inference.averaged().variation,
-            words=words,
-            hypotheses=_equal_effects(labels["parameter"]),
-            nobs=float(frequency.sum()),
-            covariance_notes=two_way_notes(inference, labels["term"].tolist()),
-        )
-    )
+    projection = Projection(bases, np.hstack(bases) > 0)
+    return projected_effects(parts, projection, labels, words, _equal_effects(labels["parameter"]), inside)
 
 
 def _usable(groups: Groups, normalizer: Array, name: str, clusters: Clusters) -> list[int]:

@@ -16,7 +16,7 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.errors import DataError, FormulaError, listing
 from riesz.inference import Projection
-from riesz.results.effects import Effects, EffectsParts, Words, two_way_notes
+from riesz.results.effects import Effects, Words, projected_effects
 from riesz.results.model import Model
 from riesz.results.parts import FitParts
 from riesz.syntax.columns import Columns
@@ -36,7 +36,6 @@ def best_linear_projection(parts: FitParts, formula: str, context: Mapping[str, 
         columns=["term", "parameter", "column"],
     )
     used = None if complete.all() else np.tile(complete[:, None], len(labels))
-    inference = parts.project(Projection([b] * len(names), used))
     words = Words(
         title=f"Best linear projection of {', '.join(names)}",
         subtitle="E[b (score - normalizer b'theta)] = 0",
@@ -44,20 +43,8 @@ def best_linear_projection(parts: FitParts, formula: str, context: Mapping[str, 
         notes=[f"{lost:,} rows with missing values were left out."] if lost else [],
         hypothesis="All slopes zero",
     )
-    return Effects(
-        EffectsParts(
-            model=model,
-            clusters=parts.clusters,
-            labels=labels,
-            value=inference.value,
-            covariance=inference.covariance,
-            variation=inference.averaged().variation,
-            words=words,
-            hypotheses=_zero_slopes(labels),
-            nobs=float(model.weights.frequency[complete].sum()),
-            covariance_notes=two_way_notes(inference, labels["term"].tolist()),
-        )
-    )
+    projection = Projection([b] * len(names), used)
+    return projected_effects(parts, projection, labels, words, _zero_slopes(labels), complete)
 
 
 def _zero_slopes(labels: pd.DataFrame) -> dict[str, Array]:

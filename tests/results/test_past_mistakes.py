@@ -1,4 +1,4 @@
-"""Results that were wrong, or ended in a raw error, without a word."""
+"""Results that were once wrong, or ended in an error of another package."""
 
 from __future__ import annotations
 

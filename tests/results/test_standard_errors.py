@@ -1,4 +1,4 @@
-"""Standard errors that were zero, too small or silently taken for others."""
+"""Standard errors that were once zero, too small or computed for something else."""
 
 from __future__ import annotations
 
