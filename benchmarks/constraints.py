@@ -1,11 +1,11 @@
-"""Which way of holding h_n(beta_perp) = 0 learns the better Riesz representer, after short and long training.
+"""The Riesz representer's error under each way to enforce h_n(beta_perp) = 0, after short and long training.
 
     python benchmarks/constraints.py [--draws 40]
 
-One network a training set and nothing beside it, two folds, the same seeds for all constraints. Writes
-benchmarks/results/constraints.csv: a row for each simulation, size, length of training and constraint, with the relative
-squared error of rr at rows it has not seen, E_n[(rr - alpha)^2] / E_n[alpha^2], the absolute error of the one-step estimate, and by
-how much both exceed those of the absolute penalty, paired by draw.
+One network per training set without splines, two folds, the same seeds for all constraints. Writes
+benchmarks/results/constraints.csv: one row per simulation, size, length of training and constraint, with the
+relative squared error of rr on held-out rows, E_n[(rr - alpha)^2] / E_n[alpha^2], the absolute error of the one-step estimate,
+and the excess of both over the absolute penalty, paired by draw.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONSTRAINTS = ("absolute", "multiplier", "exact")
 
 
 def errors(name: str, rows: int, epochs: int, constraint: str, draws: int) -> pd.DataFrame:
-    """Of rr and of the one-step estimate, a row for each draw."""
+    """Errors of rr and of the one-step estimate, one row per draw."""
     simulation, estimand = riesz.datasets.get(name), QUESTIONS[name]
     samples = [simulation.draw(rows, seed=seed) for seed in range(draws)]
     learner = riesz.MADNet(
@@ -43,12 +43,12 @@ def errors(name: str, rows: int, epochs: int, constraint: str, draws: int) -> pd
         progress=False,
     )
     truth = float(simulation.truth(estimand)[0])
-    found = []
+    rows_of_errors = []
     for sample, fit in zip(samples, fits, strict=True):
         alpha = simulation.riesz_representer(estimand, sample.data)[0]
         rr = fit.riesz_representer.iloc[:, 0].to_numpy()
-        found.append((np.mean((rr - alpha) ** 2) / np.mean(alpha**2), abs(float(fit.params.iloc[0]) - truth)))
-    return pd.DataFrame(found, columns=["rr", "dr"])
+        rows_of_errors.append((np.mean((rr - alpha) ** 2) / np.mean(alpha**2), abs(float(fit.params.iloc[0]) - truth)))
+    return pd.DataFrame(rows_of_errors, columns=["rr", "dr"])
 
 
 def main() -> None:
@@ -58,10 +58,10 @@ def main() -> None:
     rows = []
     cells = [(name, size, epochs) for name in QUESTIONS for size in ROWS for epochs in EPOCHS]
     for cell in tqdm(cells, unit="cell"):
-        found = {constraint: errors(*cell, constraint, draws) for constraint in CONSTRAINTS}
-        for constraint, own in found.items():
-            gap = own - found["absolute"]
-            facts = [fact for of in ("rr", "dr") for fact in (own[of].mean(), gap[of].mean(), gap[of].sem())]
+        by_constraint = {constraint: errors(*cell, constraint, draws) for constraint in CONSTRAINTS}
+        for constraint, error in by_constraint.items():
+            gap = error - by_constraint["absolute"]
+            facts = [fact for of in ("rr", "dr") for fact in (error[of].mean(), gap[of].mean(), gap[of].sem())]
             rows.append((*cell, constraint, *facts))
     measured = [f"{of}_{what}" for of in ("rr", "dr") for what in ("error", "gap", "gap_std_error")]
     table = pd.DataFrame(rows, columns=["simulation", "rows", "epochs", "constraint", *measured])

@@ -1,11 +1,11 @@
-"""Coverage of 95% intervals and error beside the oracle's, every verb of every simulation.
+"""Coverage of 95% intervals, and errors relative to the oracle's, for every verb of every simulation.
 
     python benchmarks/coverage.py [--draws 2000] [--rows 1000] [--jobs 2] [--only binary arms] [--verbs ate ade] [--learner linear]
 
-Raw draws go to benchmarks/raw/ as they come (not committed); stop at any time, and the same command goes on from there.
+Raw draws are written to benchmarks/raw/ (not committed) as they finish; after an interruption the same command resumes.
 The table goes to benchmarks/results/coverage_<learner>_<rows>.csv. The closed-form learner gets a correctly specified formula,
-others the plain one (``y ~ treat(a) + .``). ``--verbs`` picks among those each simulation has a truth for. With ``--only``,
-cells of other simulations stay in the table if they have as many draws and a verb that is asked for. Cells whose coverage is
+others the plain one (``y ~ treat(a) + .``). ``--verbs`` selects among the verbs for which each simulation has a truth. With
+``--only``, cells of other simulations stay in the table if they have as many draws and a selected verb. Cells whose coverage is
 rejected, or whose error is more than 1.25 times that of the one-step estimate from the true mu and rr on the same draws, are
 listed in the JSON file beside it.
 """
@@ -25,18 +25,18 @@ WORST = 1.25
 FAMILY_ERROR = 0.01
 
 
-def verbs_of(name: str, wanted: list[str] | None) -> list[str]:
-    """The verbs a simulation has a truth for, or those of them that are wanted."""
-    return [verb for verb in datasets.get(name).questions if wanted is None or verb in wanted]
+def verbs_of(name: str, selected: list[str] | None) -> list[str]:
+    """The verbs for which a simulation has a truth, or the selected ones among them."""
+    return [verb for verb in datasets.get(name).questions if selected is None or verb in selected]
 
 
 def cells(table: pd.DataFrame) -> list[str]:
-    """Simulation, verb and parameter of some cells."""
+    """Simulation, verb and parameter of each cell, as text."""
     return [f"{row.simulation}: {row.verb}, {row.parameter}" for row in table.itertuples()]
 
 
 def joined(table: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
-    """A table with the cells of simulations that an earlier one has alone, judged together, in the simulations' order."""
+    """A table with the cells of simulations that only an earlier table has, tested together, in the simulations' order."""
     stays = ~before["simulation"].isin(table["simulation"]) & before["draws"].isin(table["draws"])
     order = {name: place for place, name in enumerate(datasets.SIMULATIONS)}
     both = pd.concat([table, before[stays]], ignore_index=True)
@@ -54,25 +54,25 @@ def main() -> None:
     parser.add_argument("--verbs", nargs="+", default=None, choices=known)
     parser.add_argument("--only", nargs="*", default=list(datasets.SIMULATIONS))
     arguments = parser.parse_args()
-    chosen = {name: asked for name in arguments.only if (asked := verbs_of(name, arguments.verbs))}
+    chosen = {name: verbs for name in arguments.only if (verbs := verbs_of(name, arguments.verbs))}
     if not chosen:
         parser.error(f"none of {', '.join(arguments.only)} has a truth for {', '.join(arguments.verbs)}")
     raw = HERE / "raw"
     raw.mkdir(exist_ok=True)
-    some = f"_{'-'.join(arguments.verbs)}" if arguments.verbs else ""  # other questions are another study
+    suffix = f"_{'-'.join(arguments.verbs)}" if arguments.verbs else ""  # other verbs are another study
     pieces = [
         montecarlo.study(
             name,
             arguments.rows,
             range(arguments.draws),
             formula=None if arguments.learner == "linear" else datasets.get(name).plain_formula,
-            verbs=asked,
-            path=raw / f"coverage_{arguments.learner}_{name}_{arguments.rows}{some}.csv",
+            verbs=verbs,
+            path=raw / f"coverage_{arguments.learner}_{name}_{arguments.rows}{suffix}.csv",
             processes=arguments.jobs,
             progress=True,
             learner=arguments.learner,
         )
-        for name, asked in chosen.items()
+        for name, verbs in chosen.items()
     ]
     results = HERE / "results"
     results.mkdir(exist_ok=True)
@@ -91,9 +91,9 @@ def main() -> None:
     command = f"python benchmarks/coverage.py --draws {arguments.draws} --rows {arguments.rows}"
     if arguments.verbs:
         command += f" --verbs {' '.join(arguments.verbs)}"
-    there = list(table["simulation"].unique())
-    if there != [name for name in datasets.SIMULATIONS if verbs_of(name, arguments.verbs)]:
-        command += f" --only {' '.join(there)}"
+    simulations = list(table["simulation"].unique())
+    if simulations != [name for name in datasets.SIMULATIONS if verbs_of(name, arguments.verbs)]:
+        command += f" --only {' '.join(simulations)}"
     facts = {
         "pooled_coverage": round(pooled, 4),
         "intervals": intervals,

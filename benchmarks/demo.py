@@ -1,4 +1,4 @@
-"""What ``make demo`` prints: the README's example, and a continuous treatment whose true slope is known."""
+"""The output of ``make demo``: the README's example, and a continuous treatment with a known average slope."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ A simulated gasoline market with a continuous price: what is the average price e
 
 def main() -> None:
     code = readme.example(readme.README.read_text())["code"]
-    print("Smoking in pregnancy and birth weight, the README's example. Each fit takes some seconds.\n")
+    print("Smoking during pregnancy and birth weight, the README's example. Each fit takes a few seconds.\n")
     print("".join(f"    {line}\n" for line in code.splitlines()))
     print(readme.run(code))
 

@@ -1,4 +1,4 @@
-"""Result files say how they were made."""
+"""Writes result files with their provenance: command, date and versions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PACKAGES = ("riesz", "numpy", "pandas", "scipy", "statsmodels", "formulaic", "to
 
 
 def record(file: Path, command: str, facts: Mapping[str, Any], packages: Sequence[str] = PACKAGES) -> None:
-    """Write facts with the command, the date and the versions; a file that has the same facts stays, with its date."""
+    """Write facts with the command, the date and the versions; a file with the same facts keeps its date."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
-    made = {
+    provenance = {
         "command": command,
         "date": datetime.date.today().isoformat(),
         "versions": f"Python {platform.python_version()}, {versions}",
     }
     known = json.loads(file.read_text()) if file.exists() else {}
-    if {**known, **made} != {**made, **facts} or known["command"] != command:
+    if {**known, **provenance} != {**provenance, **facts} or known["command"] != command:
         file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps({**made, **facts}, indent=2) + "\n")
+        file.write_text(json.dumps({**provenance, **facts}, indent=2) + "\n")

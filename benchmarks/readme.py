@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-# matrices here are small: threads would spend their time waiting for each other, most of all on a busy machine
+# matrices are small here, so that several threads would only slow each other down
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 README = Path(__file__).parents[1] / "README.md"

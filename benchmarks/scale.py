@@ -2,8 +2,8 @@
 
     python benchmarks/scale.py [--rows 1000000] [--covariates 20] [--folds 5] [--repeats 3]
 
-Ratios are measured in one run on one machine. Memory is the growth of the process while ``riesz.ate`` runs, over what the data
-themselves take. Writes benchmarks/results/scale.json.
+Ratios are measured in one run on one machine. Memory is the growth of the process while ``riesz.ate`` runs, without the
+data themselves. Writes benchmarks/results/scale.json.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def make_data(rows: int, covariates: int) -> pd.DataFrame:
 
 
 def peak_growth(work: Callable[[], object]) -> float:
-    """Bytes by which the process grows at most while it works, sampled every 2 ms."""
+    """The largest growth of the process's memory during the work, in bytes, sampled every 2 ms."""
     process = psutil.Process(os.getpid())
     start, peak, done = process.memory_info().rss, 0, threading.Event()
 
@@ -76,7 +76,7 @@ def main() -> None:
             times[name].append(time.perf_counter() - start)
     fit = ours()
     best = {name: min(values) for name, values in times.items()}
-    found = {
+    facts = {
         "rows": arguments.rows,
         "columns": design.shape[1],
         "folds": arguments.folds,
@@ -90,8 +90,8 @@ def main() -> None:
         "estimate": round(float(fit.params["ATE"]), 4),
         "std_error": round(float(fit.bse["ATE"]), 4),
     }
-    print(json.dumps(found, indent=2))
-    record(RESULT, f"python benchmarks/scale.py --rows {arguments.rows} --covariates {arguments.covariates}", found)
+    print(json.dumps(facts, indent=2))
+    record(RESULT, f"python benchmarks/scale.py --rows {arguments.rows} --covariates {arguments.covariates}", facts)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""IHDP and BHP: any learner over many semi-synthetic data sets, beside the paper's table.
+"""IHDP and BHP: any learner on many semi-synthetic data sets, compared with the paper's tables.
 
     python benchmarks/semisynthetic.py ihdp --data ../shared/data --datasets 0-99 --jobs 2 --learner madnet-paper --folds 1
 
 Data sets are fitted in groups of 16, side by side, each with its number as the seed: those of IHDP have the same treatments and
-covariates, so that with one seed they would share an rr, too, and its error. Each finished group is added to
-benchmarks/results/<name>.csv, one row a data set, and the sum in <name>.json beside it is made anew; stop at any time, and the
-same command goes on from there. Learners that correct mu by epsilon rr (SRR) have further columns without the correction, from the
-same networks; learners of mu alone have the direct estimator only.
+covariates, so that with one seed they would also share an rr and its error. Each finished group is
+added to benchmarks/results/<name>.csv, one row per data set, and the summary in <name>.json is updated; after an interruption
+the same command resumes. Learners that correct mu by epsilon rr (SRR) have further columns without the correction, from the
+same networks; learners of mu alone have only the direct estimator.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ GROUP = 16  # data sets that are fitted together
 
 
 def published() -> dict[tuple[str, str], dict[str, float]]:
-    """The paper's mean absolute errors by scenario and learner: Table 1's where it has one, else the supplement's."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    """The paper's mean absolute errors by scenario and learner: from Table 1 if it has them, else from the supplement."""
+    errors: dict[tuple[str, str], dict[str, float]] = {}
     table = pd.read_csv(HERE / "paper" / "published.csv")
     for row in table.sort_values("table", ascending=False).itertuples():
-        found.setdefault((row.scenario, row.learner), {})[row.column] = row.mae
-    return found
+        errors.setdefault((row.scenario, row.learner), {})[row.column] = row.mae
+    return errors
 
 
 def learners() -> dict[str, object]:
@@ -85,7 +85,7 @@ class IHDP:
         self.outcomes = pd.read_parquet(data / "ihdp_outcomes.parquet").set_index("dataset")
 
     def effects(self, number: int) -> np.ndarray:
-        """mu(1, x) - mu(0, x), row by row."""
+        """mu(1, x) - mu(0, x) in each row."""
         k = self.coefficients.loc[number]
         x = self.covariates[[f"x{j}" for j in range(1, 26)]]
         index = x.to_numpy(dtype=float) @ k[[f"b{j}" for j in range(1, 26)]].to_numpy(dtype=float)
@@ -106,8 +106,8 @@ class BHP:
         self.truth = pd.read_parquet(data / "bhp_truth.parquet").set_index("seed")["truth"]
 
     def draw(self, number: int) -> tuple[pd.DataFrame, float]:
-        own = self.draws.loc[number].sort_values("row")
-        table = self.covariates.assign(a=own["a"].to_numpy(dtype=float), y=own["y"].to_numpy(dtype=float))
+        draw = self.draws.loc[number].sort_values("row")
+        table = self.covariates.assign(a=draw["a"].to_numpy(dtype=float), y=draw["y"].to_numpy(dtype=float))
         return table, float(self.truth[number])
 
 
@@ -151,30 +151,30 @@ def run(source: str, data: str, numbers: list[int], learner: str, options: dict)
 
 
 def ipw_centred(fit: riesz.Results) -> float:
-    """E_n[rr (y - mean y)]: both estimands are contrasts, but E_n[rr y] moves with the outcome's origin unless E_n[rr] is zero."""
+    """E_n[rr (y - mean y)], because E_n[rr y] changes if a constant is added to y, unless E_n[rr] is zero."""
     design = fit.model.blueprint.design
     return float(design.mean(fit.predictions.rr.observed[0] * (design.y - design.mean(design.y))))
 
 
 def without_srr(fit: riesz.Results) -> dict[str, float]:
-    """The estimates with mu as it is: the networks are the same, only what is read from them differs."""
+    """The estimates with the uncorrected mu of the same networks."""
     crossfit, design = fit._crossfit, fit.model.blueprint.design
-    fits, found = iter(crossfit.fits), {name: [] for name in ("direct", "ipw", "dr")}
+    fits, estimates = iter(crossfit.fits), {name: [] for name in ("direct", "ipw", "dr")}
     for splits in crossfit.splits:
         parts = []
         for split in splits:
-            own = next(fits)
-            plain = replace(own, objective=replace(own.objective, srr=False))
+            fitted = next(fits)
+            plain = replace(fitted, objective=replace(fitted.objective, srr=False))
             parts.append(plain.predict(design.take(split.test)))
         whole = join(parts, [split.test for split in splits])
-        for name, values in found.items():
+        for name, values in estimates.items():
             scores = ESTIMATORS[name](whole, design).values
             values.append(float(design.mean(scores)[0] / design.mean(design.normalizer)[0]))
-    return {f"{name}_without_srr": float(np.median(values)) for name, values in found.items()}
+    return {f"{name}_without_srr": float(np.median(values)) for name, values in estimates.items()}
 
 
 def prepare_worker() -> None:
-    """One thread a worker; let it end when the process that started it does, even if that was killed."""
+    """Use one thread per worker, and end the worker with the process that started it, even if that is killed."""
     import torch
 
     torch.set_num_threads(1)
@@ -207,16 +207,16 @@ class Study:
     def file(self) -> Path:
         return RESULTS / f"{self.source}_{self.learner}_folds{self.folds}_repeats{self.repeats}.csv"
 
-    def run(self, data: str, wanted: list[int], jobs: int) -> pd.DataFrame:
-        """Fit what is not in the file yet, adding each finished group to it; then the rows of all data sets asked for."""
-        todo = self.missing(wanted)
+    def run(self, data: str, selected: list[int], jobs: int) -> pd.DataFrame:
+        """Fit the data sets that the file lacks, add each finished group to it, and return the rows of the selected data sets."""
+        todo = self.missing(selected)
         groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
         options = {"folds": self.folds, "repeats": self.repeats}
         with (
             ProcessPoolExecutor(jobs, get_context("spawn"), initializer=prepare_worker) as pool,
             tqdm(
-                total=len(wanted),
-                initial=len(wanted) - len(todo),
+                total=len(selected),
+                initial=len(selected) - len(todo),
                 desc=f"{self.source}, {self.learner}",
                 unit="data set",
             ) as bar,
@@ -229,35 +229,33 @@ class Study:
                     bar.update(len(piece))
             except KeyboardInterrupt:
                 bar.close()
-                print(
-                    "Stopped. Finished groups of data sets are kept; the same command goes on from there.", flush=True
-                )
-                os._exit(130)  # a pool would first finish what is under way; workers end with this process
+                print("Stopped. Finished groups of data sets are kept; the same command resumes.", flush=True)
+                os._exit(130)  # a pool would first finish the running groups; workers end with this process
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)  # or it would first run all groups that wait
+                pool.shutdown(wait=False, cancel_futures=True)  # or it would first run all waiting groups
                 raise
-        return pd.read_csv(self.file).query("dataset in @wanted")
+        return pd.read_csv(self.file).query("dataset in @selected")
 
-    def missing(self, wanted: list[int]) -> list[int]:
-        """The data sets that the file has not, or with another seed than their number."""
+    def missing(self, selected: list[int]) -> list[int]:
+        """The data sets that the file lacks, or has with a seed that is not their number."""
         if not self.file.exists():
-            return wanted
+            return selected
         known = pd.read_csv(self.file, usecols=["dataset", "seed"])
         done = set(known.loc[known["seed"] == known["dataset"], "dataset"])
-        return [number for number in wanted if number not in done]
+        return [number for number in selected if number not in done]
 
     def keep(self, piece: pd.DataFrame) -> None:
-        """Put rows into the file, in place of older ones of the same data sets, and sum the whole of it up."""
+        """Put rows into the file, replacing older ones of the same data sets, and update the summary."""
         whole = piece.round(6)
         if self.file.exists():
             known = pd.read_csv(self.file)
             if list(known) != list(piece):
-                raise SystemExit(f"{self.file} has other columns than a run has now. Move it away, and start anew.")
+                raise SystemExit(f"{self.file} has other columns than this run. Move it away and run again.")
             whole = pd.concat([known[~known["dataset"].isin(piece["dataset"])], whole]).sort_values("dataset")
         self.file.parent.mkdir(exist_ok=True)
         partial = self.file.with_suffix(".partial")
         whole.to_csv(partial, index=False)
-        partial.replace(self.file)  # in one step: an interrupt leaves the old file or the new one
+        partial.replace(self.file)  # in one step: after an interrupt the file is the old one or the new one
         command = (
             f"python benchmarks/semisynthetic.py {self.source} --datasets {whole['dataset'].min()}-{whole['dataset'].max()} "
             f"--learner {self.learner} --folds {self.folds} --repeats {self.repeats}"
@@ -279,18 +277,18 @@ class Study:
             error = (frame[name] - frame["truth"]).abs()
             table[name] = {"mae": error.mean(), "std_error": error.sem(), "median": error.median()}
             if self.source == "bhp":  # the paper compares with the truth divided by the treatment's range
-                slip = (frame[name] - frame["truth"] / frame["range"]).abs()
-                table[name] |= {"paper_mae": slip.mean(), "paper_std_error": slip.sem()}
+                error_as_printed = (frame[name] - frame["truth"] / frame["range"]).abs()
+                table[name] |= {"paper_mae": error_as_printed.mean(), "paper_std_error": error_as_printed.sem()}
         return pd.DataFrame(table).T
 
     def show(self, frame: pd.DataFrame) -> None:
-        """Errors beside the paper's, which for BHP are to be read beside ``paper_mae``; coverage and time."""
+        """Print errors, the paper's errors (for BHP comparable with ``paper_mae``), coverage and time."""
         table = self.errors(frame)
         table["paper"] = pd.Series(published().get((self.source, self.learner), {}), dtype=float)
         covered = f"{frame['covered'].mean():.1%}" if frame["covered"].notna().any() else "none"
         seconds = frame["cpu_seconds"].mean()
         print(tabulate(table, headers="keys", floatfmt=".4f", missingval="", tablefmt="simple"))
-        print(f"{len(frame)} data sets, coverage {covered}, {seconds:.2f} CPU seconds a data set")
+        print(f"{len(frame)} data sets, coverage {covered}, {seconds:.2f} CPU seconds per data set")
 
 
 def main() -> None:

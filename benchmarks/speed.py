@@ -1,14 +1,14 @@
-"""How much of the machine's matrix-product speed training uses, and what the default costs beside the paper's settings.
+"""The training loop's speed relative to matrix products alone, and the default's cost relative to the paper's settings.
 
     python benchmarks/speed.py --data ../shared/data
 
 Useful work is the matrix products of forward and backward passes, outcome heads at the observed arm only: 90 MFLOP for one step
 of the fully-connected network with 60 rows x 2 arms (``ratio``). The forward pass on the validation rows after each epoch is
-further work of the same kind (``ratio_with_validation``). ``torch.bmm`` gets the same products, shapes and orientations alike.
-Training and it alternate on one thread, in processor time, so that whatever else the machine does disturbs both alike; a round's
-ratio is taken within the round, and the median over rounds reported. With wider vector instructions products gain more than what
-lies between them: MKL_ENABLE_INSTRUCTIONS=AVX2 and ATEN_CPU_CAPABILITY=avx2 in the environment make a machine with AVX-512 one
-with AVX2. The sum goes to benchmarks/results/speed.json, or to speed_<capability>.json when that is asked for.
+further work of the same kind (``ratio_with_validation``). ``torch.bmm`` computes the same products, with the same shapes
+and orientations. Both alternate on one thread, in processor time, so that other load on the machine affects both alike;
+ratios are computed per round, and the median over rounds is reported. Wider vector instructions speed up products more
+than the rest: MKL_ENABLE_INSTRUCTIONS=AVX2 and ATEN_CPU_CAPABILITY=avx2 in the environment make a machine with AVX-512 use
+AVX2. The summary goes to benchmarks/results/speed.json, or to speed_<capability>.json if the environment sets one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NETWORKS = {
 
 
 class Clock:
-    """Stands in for the training loop, and times it."""
+    """Replaces the training loop, and times it."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -52,13 +52,13 @@ class Clock:
 
 
 def sizes(shape: Shape) -> list[tuple[int, int, int]]:
-    """Rows, inputs and outputs of a step's products, with 60 rows x 2 arms, of which outcome heads see the observed one."""
-    found = [(120, shape.inputs, shape.width), *[(120, shape.width, shape.width)] * (shape.depth - 1)]
-    own = shape.head_width if shape.head_depth else 1
-    found += [(120, shape.width, shape.components), (60, shape.width, shape.outcomes * own)]
+    """Rows, inputs and outputs of a step's products, with 60 rows x 2 arms; outcome heads use only the observed arm."""
+    shapes = [(120, shape.inputs, shape.width), *[(120, shape.width, shape.width)] * (shape.depth - 1)]
+    width = shape.head_width if shape.head_depth else 1
+    shapes += [(120, shape.width, shape.components), (60, shape.width, shape.outcomes * width)]
     for depth in range(shape.head_depth):
-        found += [(60, own, 1 if depth == shape.head_depth - 1 else own)] * shape.outcomes
-    return found
+        shapes += [(60, width, 1 if depth == shape.head_depth - 1 else width)] * shape.outcomes
+    return shapes
 
 
 def products(shape: Shape, side_by_side: int, seconds: float) -> float:
@@ -77,11 +77,11 @@ def products(shape: Shape, side_by_side: int, seconds: float) -> float:
 
 
 def efficiency(source: IHDP, kind: str, side_by_side: int, rounds: int) -> dict[str, float]:
-    """Useful GFLOP/s of the training loop beside those of bmm."""
+    """Useful GFLOP/s of the training loop and of bmm."""
     changes, shape = NETWORKS[kind]
     learner = riesz.MADNet.paper(stages=(riesz.Stage(1e-4, EPOCHS, EPOCHS),), side_by_side=side_by_side, **changes)
     tables = [source.draw(number)[0] for number in range(side_by_side)]
-    steps = EPOCHS * -(-598 // 64)  # 598 rows of 747 to learn from
+    steps = EPOCHS * -(-598 // 64)  # 598 training rows of 747
     forward = 2 * sum(map(prod, sizes(shape))) * side_by_side / 1e9
     work = 3 * forward * steps
     validation = forward * 149 / 60 * EPOCHS  # the forward pass that decides when to stop
@@ -91,7 +91,7 @@ def efficiency(source: IHDP, kind: str, side_by_side: int, rounds: int) -> dict[
         riesz.estimate_many(source.formula, tables, source.verb, learner=learner, folds=1, progress=False)
         networks.train = clock._train
         alone = products(shape, side_by_side, 0.5)
-        if turn:  # the first warms up
+        if turn:  # the first round is a warm-up
             ours.append(work / clock.seconds)
             theirs.append(work / (alone * steps))
     ratio = np.array(ours) / np.array(theirs)
@@ -107,7 +107,7 @@ def efficiency(source: IHDP, kind: str, side_by_side: int, rounds: int) -> dict[
 
 
 def cost(source: IHDP, numbers: range) -> dict[str, float]:
-    """Processor time of the default and of the paper's settings, five folds each, in turns."""
+    """Processor time of the default and of the paper's settings, five folds each, alternating."""
     learners = {"default": riesz.MADNet(), "paper": riesz.MADNet.paper()}
     seconds = dict.fromkeys(learners, 0.0)
     for number in numbers:
@@ -126,21 +126,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--side-by-side", type=int, default=8)
     parser.add_argument(
-        "--fits", type=int, default=4, help="data sets on which the default is timed beside the paper's settings"
+        "--fits", type=int, default=4, help="data sets on which the default and the paper's settings are timed"
     )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     source = IHDP(Path(arguments.data))
-    asked = os.environ.get("ATEN_CPU_CAPABILITY")
-    found = {
+    capability = os.environ.get("ATEN_CPU_CAPABILITY")
+    facts = {
         "instructions": torch.backends.cpu.get_cpu_capability(),
         **{kind: efficiency(source, kind, arguments.side_by_side, arguments.rounds) for kind in NETWORKS},
         "five_folds": cost(source, range(arguments.fits)),
     }
-    print(json.dumps(found, indent=2))
-    name = "speed" if asked is None else f"speed_{asked}"
+    print(json.dumps(facts, indent=2))
+    name = "speed" if capability is None else f"speed_{capability}"
     command = f"python benchmarks/speed.py --rounds {arguments.rounds} --side-by-side {arguments.side_by_side}"
-    record(HERE / "results" / f"{name}.json", command, found)
+    record(HERE / "results" / f"{name}.json", command, facts)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def course(source: IHDP, number: int, changes: dict[str, object]) -> pd.Series:
 
 
 def swings(violation: pd.Series) -> dict[str, float]:
-    """How far the violation swings, in each half of the epochs."""
+    """The root mean square of the violation in each half of the epochs."""
     halves = np.array_split(violation.to_numpy(), 2)
     return {
         f"{name}_{half}": round(float(value), 4)
@@ -83,10 +83,10 @@ def main() -> None:
     for name in tqdm([name for name in SETTINGS if name not in courses]):
         courses[name] = course(source, arguments.dataset, SETTINGS[name])
         courses.round(5).to_csv(out)
-    courses = pd.read_csv(out, index_col="epoch")[list(SETTINGS)]  # as the file has it
-    found = {name: swings(violation) for name, violation in courses.items()}
-    record(out.with_suffix(".json"), f"python benchmarks/paper/damping.py --dataset {arguments.dataset}", found)
-    print(json.dumps(found, indent=2))
+    courses = pd.read_csv(out, index_col="epoch")[list(SETTINGS)]  # as in the file
+    facts = {name: swings(violation) for name, violation in courses.items()}
+    record(out.with_suffix(".json"), f"python benchmarks/paper/damping.py --dataset {arguments.dataset}", facts)
+    print(json.dumps(facts, indent=2))
     draw(courses, arguments.out)
 
 

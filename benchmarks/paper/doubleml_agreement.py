@@ -39,12 +39,12 @@ def ours(data: pd.DataFrame, labels: np.ndarray, models: tuple[Any, Any], score:
 
 
 def theirs(data: pd.DataFrame, labels: np.ndarray, models: tuple[Any, Any], score: str) -> tuple[float, float]:
-    made = doubleml.DoubleMLIRM(
+    model = doubleml.DoubleMLIRM(
         doubleml.DoubleMLData(data, "y", "a"), *models, score=score, draw_sample_splitting=False
     )
-    made.set_sample_splitting([(np.flatnonzero(labels != k), np.flatnonzero(labels == k)) for k in range(FOLDS)])
-    made.fit()
-    return float(made.coef[0]), float(made.se[0])
+    model.set_sample_splitting([(np.flatnonzero(labels != k), np.flatnonzero(labels == k)) for k in range(FOLDS)])
+    model.fit()
+    return float(model.coef[0]), float(model.se[0])
 
 
 def main() -> None:

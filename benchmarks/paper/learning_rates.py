@@ -38,7 +38,7 @@ OUT = HERE / "results" / "learning_rates.csv"
 
 
 def kept(fit: riesz.Results, number: int) -> np.ndarray:
-    """The rows that the one network of a fit kept for validation."""
+    """The validation rows of the only network of a fit."""
     seed = np.random.SeedSequence([number, 1]).spawn(1)[0].generate_state(1)[0]
     state = int(np.random.SeedSequence(int(seed)).generate_state(3)[0])
     strata = fit.model.blueprint.design.strata
@@ -48,7 +48,7 @@ def kept(fit: riesz.Results, number: int) -> np.ndarray:
 def course(source: IHDP, numbers: range, name: str, rate: float) -> pd.DataFrame:
     """Mean and standard error over data sets of both quantities, by epoch."""
     learner = LEARNERS[name].paper(stages=(riesz.Stage(rate, EPOCHS, EPOCHS),))
-    found = []
+    courses = []
     for number in tqdm(numbers, desc=f"{name}, {rate:g}", leave=False):
         table = source.draw(number)[0]
         fit = riesz.ate(source.formula, table, learner=learner, folds=1, seed=number, progress=False)
@@ -57,12 +57,12 @@ def course(source: IHDP, numbers: range, name: str, rate: float) -> pd.DataFrame
         if name == "RieszNet":  # its rr needs no rescaling, so the last epoch can be checked against the fit
             assert np.isclose(np.mean(rr * a), history["rr_anchor"].iloc[-1], atol=1e-3), "other rows were kept"
         truth = source.effects(number)[rows].mean() / table["y"].std(ddof=0)
-        found.append(
+        courses.append(
             pd.DataFrame({"rr_anchor": history["rr_anchor"] - 1, "ipw": history["ipw"] - truth}).assign(dataset=number)
         )
-    by_epoch = pd.concat(found).groupby("epoch")[["rr_anchor", "ipw"]]
-    made = by_epoch.mean().join(by_epoch.sem(), rsuffix="_std_error").reset_index()
-    return made.assign(learner=name, rate=rate)
+    by_epoch = pd.concat(courses).groupby("epoch")[["rr_anchor", "ipw"]]
+    course = by_epoch.mean().join(by_epoch.sem(), rsuffix="_std_error").reset_index()
+    return course.assign(learner=name, rate=rate)
 
 
 def draw(courses: pd.DataFrame, path: str) -> None:
@@ -102,17 +102,17 @@ def main() -> None:
         if not ((courses["learner"] == name) & (courses["rate"] == rate)).any():
             courses = pd.concat([courses, course(source, numbers, name, rate)], ignore_index=True)
             courses.round(5).to_csv(OUT, index=False)
-    courses = pd.read_csv(OUT)  # as the file has it, so that the sum can be checked against it
+    courses = pd.read_csv(OUT)  # as in the file, so that the summary can be checked against it
     late = courses[courses["epoch"] > SETTLED]
     largest = late.groupby(["learner", "rate"])[["rr_anchor", "ipw"]].agg(lambda values: values.abs().max())
-    found = {
+    facts = {
         "largest |mean over data sets| after epoch 50": {
             f"{name}, learning rate {rate:g}": {key: round(float(value), 4) for key, value in row.items()}
             for (name, rate), row in largest.iterrows()
         },
     }
-    record(OUT.with_suffix(".json"), "python benchmarks/paper/learning_rates.py", found)
-    print(json.dumps(found, indent=2))
+    record(OUT.with_suffix(".json"), "python benchmarks/paper/learning_rates.py", facts)
+    print(json.dumps(facts, indent=2))
     draw(courses, arguments.out)
 
 

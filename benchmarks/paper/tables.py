@@ -1,4 +1,4 @@
-"""The paper's tables beside ours, from committed result files.
+"""The paper's tables and ours, from committed result files.
 
     python benchmarks/paper/tables.py                            print the tables
     python benchmarks/paper/tables.py --write                    and put them into benchmarks/paper/README.md
@@ -28,13 +28,13 @@ SOME = {"ihdp": 200, "bhp": 100}  # of the supplement's variants
 
 
 def results(scenario: str, learner: str) -> pd.DataFrame | None:
-    """One row a data set, without sample splitting; None when there are none."""
+    """Results without sample splitting, one row per data set; None if there are none."""
     file = RESULTS / f"{scenario}_{learner}_folds1_repeats1.csv"
     return pd.read_csv(file) if file.exists() else None
 
 
 def errors(frame: pd.DataFrame, column: str, as_printed: bool) -> pd.Series:
-    """Absolute errors, as printed against the truth divided by the treatment's range."""
+    """Absolute errors; as printed in the paper, they compare with the truth divided by the treatment's range."""
     return (frame[column] - frame["truth"] / (frame["range"] if as_printed else 1.0)).abs()
 
 
@@ -43,13 +43,13 @@ def number(mean: float, error: float) -> str:
 
 
 def cells(row: pd.Series) -> dict[str, str]:
-    """Our numbers for a row of the paper's."""
+    """Our numbers for a row of the paper's table."""
     frame = results(row["scenario"], row["learner"])
     if frame is None or row["column"] not in frame:
         return {"ours": "not run"}
     printed = errors(frame, row["column"], as_printed=True)
     distance = (printed.mean() - row["mae"]) / np.hypot(printed.sem(), row["std_error"])
-    found = {
+    numbers = {
         "ours": number(printed.mean(), printed.sem()),
         "apart": f"{distance:+.1f}",
         "median": f"{printed.median():.3f}",
@@ -57,8 +57,8 @@ def cells(row: pd.Series) -> dict[str, str]:
     }
     if row["scenario"] == "bhp":
         natural = errors(frame, row["column"], as_printed=False)
-        found["natural"] = number(natural.mean(), natural.sem())
-    return found
+        numbers["natural"] = number(natural.mean(), natural.sem())
+    return numbers
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -69,14 +69,14 @@ def markdown(frame: pd.DataFrame) -> str:
 def first(published: pd.DataFrame) -> str:
     lines: dict[str, dict[str, str]] = {}
     for _, row in published.query("table == 1").iterrows():
-        line, name, own = lines.setdefault(row["row"], {"row": row["row"]}), row["scenario"].upper(), cells(row)
-        count = own.get("data sets", str(ALL[row["scenario"]]))
+        line, name, ours = lines.setdefault(row["row"], {"row": row["row"]}), row["scenario"].upper(), cells(row)
+        count = ours.get("data sets", str(ALL[row["scenario"]]))
         line |= {
             f"{name} `--learner`, column": f"`{row['learner']}`, `{row['column']}`",
             f"{name}, paper": number(row["mae"], row["std_error"]),
-            f"{name}, ours": own["ours"] + ("" if count == str(ALL[row["scenario"]]) else f" ({count} only)"),
-            f"{name}, apart": own.get("apart", ""),
-            f"{name}, natural units": own.get("natural", ""),
+            f"{name}, ours": ours["ours"] + ("" if count == str(ALL[row["scenario"]]) else f" ({count} only)"),
+            f"{name}, apart": ours.get("apart", ""),
+            f"{name}, natural units": ours.get("natural", ""),
         }
     order = ["row"]
     for name in ("IHDP", "BHP"):
@@ -89,7 +89,7 @@ def supplement(published: pd.DataFrame, table: int) -> str:
     for _, row in (
         published[published["table"] == table].sort_values("scenario", ascending=False, kind="stable").iterrows()
     ):
-        own = cells(row)
+        ours = cells(row)
         lines.append(
             {
                 "scenario": row["scenario"].upper(),
@@ -97,56 +97,58 @@ def supplement(published: pd.DataFrame, table: int) -> str:
                 "architecture": row["architecture"],
                 "`--learner`": f"`{row['learner']}`",
                 "paper": number(row["mae"], row["std_error"]),
-                "ours": own["ours"],
-                "apart": own.get("apart", ""),
+                "ours": ours["ours"],
+                "apart": ours.get("apart", ""),
                 "paper, median": f"{row['median']:.3f}",
-                "ours, median": own.get("median", ""),
-                "ours, natural units": own.get("natural", ""),
-                "data sets": own.get("data sets", ""),
+                "ours, median": ours.get("median", ""),
+                "ours, natural units": ours.get("natural", ""),
+                "data sets": ours.get("data sets", ""),
             }
         )
     return markdown(pd.DataFrame(lines))
 
 
 def cost(published: pd.DataFrame, table: int) -> str:
-    """What a table takes, at the pace of its result files."""
-    seconds, lost = 0.0, []
+    """The processor time of a table, from its result files."""
+    seconds, not_run = 0.0, []
     for (scenario, learner), count in planned(published, table).items():
         frame = results(scenario, learner)
         if frame is None:
-            lost.append(f"`{learner}`")
+            not_run.append(f"`{learner}`")
         else:
             seconds += frame["cpu_seconds"].mean() * count
-    without = f" without {', '.join(lost)}, not run" if lost else ""
+    without = f" without {', '.join(not_run)}, not run" if not_run else ""
     return f"Processor time{without}: {seconds / 3600:.1f} hours, half of that on two cores."
 
 
 def tables() -> dict[int, str]:
     """Each table of the paper as markdown."""
     published = pd.read_csv(HERE / "published.csv")
-    made = {1: first(published), 2: supplement(published, 2), 3: supplement(published, 3)}
-    return {table: f"{text}\n\n{cost(published, table)}" for table, text in made.items()}
+    content = {1: first(published), 2: supplement(published, 2), 3: supplement(published, 3)}
+    return {table: f"{text}\n\n{cost(published, table)}" for table, text in content.items()}
 
 
 def placed(text: str) -> str:
-    """A text with its tables, which stand between marks, made anew."""
-    for table, made in tables().items():
+    """The text with its tables, which are between markers, replaced."""
+    for table, content in tables().items():
         start, end = f"<!-- table {table} -->\n", f"<!-- end of table {table} -->"
-        text, count = re.subn(f"{start}.*?{end}", lambda _, body=start + made + "\n" + end: body, text, flags=re.DOTALL)
+        text, count = re.subn(
+            f"{start}.*?{end}", lambda _, body=start + content + "\n" + end: body, text, flags=re.DOTALL
+        )
         if count != 1:
             raise SystemExit(f"{README.name} wants one place for table {table}, between {start.strip()} and {end}.")
     return text
 
 
 def planned(published: pd.DataFrame, table: int) -> dict[tuple[str, str], int]:
-    """How many data sets each learner of a table is run on, by scenario and learner."""
+    """The number of data sets per scenario and learner of a table."""
     main = published["table"].eq(1) | (published["table"].eq(2) & published["architecture"].eq("multiheaded"))
     pairs = published[["scenario", "learner"]].agg(tuple, axis=1)
     return {key: (ALL if key in set(pairs[main]) else SOME)[key[0]] for key in pairs[published["table"] == table]}
 
 
 def run(table: int, data: str, jobs: int) -> None:
-    """Fit what is missing of a table."""
+    """Fit the missing data sets of a table."""
     sys.path.insert(0, str(HERE.parent))
     import semisynthetic
 
@@ -158,7 +160,9 @@ def run(table: int, data: str, jobs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="put the tables into the README, too")
-    parser.add_argument("--run", type=int, choices=(1, 2, 3), help="a table whose missing results are to be made first")
+    parser.add_argument(
+        "--run", type=int, choices=(1, 2, 3), help="a table whose missing results are to be content first"
+    )
     parser.add_argument("--data", help="the folder with the IHDP and BHP files")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
@@ -166,8 +170,8 @@ def main() -> None:
         if arguments.data is None:
             parser.error("--run wants --data, the folder with the IHDP and BHP files")
         run(arguments.run, arguments.data, arguments.jobs)
-    for table, made in tables().items():
-        print(f"\nTable {table}\n\n{made}")
+    for table, content in tables().items():
+        print(f"\nTable {table}\n\n{content}")
     if arguments.write:
         README.write_text(placed(README.read_text()))
 
