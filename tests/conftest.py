@@ -57,3 +57,27 @@ def arms_frame(binary_frame: pd.DataFrame) -> pd.DataFrame:
     arm = rng.choice(["placebo", "low", "high"], len(binary_frame), p=[0.4, 0.3, 0.3])
     y = binary_frame["y"] + 0.5 * (arm == "low") + (arm == "high") * (1 + binary_frame["x1"])
     return binary_frame.drop(columns="a").assign(arm=arm, y=y)
+
+
+@pytest.fixture(scope="session")
+def confounded_frame() -> pd.DataFrame:
+    """Binary treatment t with effect 1 + x, and a factor of four levels."""
+    rng = np.random.default_rng(11)
+    n = 1200
+    x = rng.normal(size=n)
+    g = rng.choice(["a", "b", "c", "d"], n, p=[0.4, 0.3, 0.2, 0.1])
+    t = (rng.uniform(size=n) < 1 / (1 + np.exp(-x))).astype(float)
+    return pd.DataFrame({"y": t * (1 + x) + x + rng.normal(size=n), "t": t, "x": x, "g": g})
+
+
+@pytest.fixture(scope="session")
+def curved_frame() -> pd.DataFrame:
+    """Continuous treatment d with a quadratic effect, binary treatment a, two numbers, a count and a boolean."""
+    rng = np.random.default_rng(29)
+    n = 600
+    x1, x2 = rng.normal(size=(2, n))
+    k = rng.integers(0, 4, n)
+    d = 1 + 0.5 * x1 + rng.normal(size=n)
+    a = (rng.uniform(size=n) < 1 / (1 + np.exp(-x1))).astype(float)
+    y = d + 0.3 * (d - 1) ** 2 + x1 + 0.5 * (k == 2) + rng.normal(size=n)
+    return pd.DataFrame({"y": y, "d": d, "a": a, "x1": x1, "x2": x2, "k": k, "b": x2 > 0})

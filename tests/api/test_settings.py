@@ -263,3 +263,8 @@ def test_static_type_checkers_accept_the_keywords_and_no_others(tmp_path: Path) 
     for number, words in enumerate(calls.values(), start=4):
         lines = [line for line in done.stdout.splitlines() if f"calls.py:{number}: error" in line]
         assert (words in lines[0]) if words else not lines, done.stdout
+
+
+def test_a_misspelt_keyword(confounded_frame: pd.DataFrame) -> None:
+    with pytest.raises(TypeError, match=r"riesz.ate\(\) has no keyword 'clusters'. Did you mean `cluster`"):
+        riesz.ate("y ~ treat(t)", confounded_frame, clusters="g")

@@ -1,4 +1,4 @@
-"""Numbers as labels: whole numbers have all of their digits, and no two labels are alike."""
+"""Labels of numbers: whole numbers keep all digits, and different values have different labels."""
 
 from __future__ import annotations
 
@@ -138,6 +138,6 @@ def test_intervals_of_millions_can_be_read(frame: pd.DataFrame) -> None:
     text = str(fit.summary())
     assert f"{low:.0f}" in text
     assert f"{high:.0f}" in text
-    told = str(fit.sensitivity(null=1234567.0).summary())
-    assert "e+06" not in told
-    assert told.count("1234567") >= 2
+    text = str(fit.sensitivity(null=1234567.0).summary())
+    assert "e+06" not in text
+    assert text.count("1234567") >= 2
