@@ -82,7 +82,7 @@ class Problem:
         numbers, distinct = self.copies[split.train], self._distinct
         weights = summed(self.design.weights[split.train], numbers, len(distinct))
         rows = np.unique(numbers)
-        if not np.array_equal(weights[rows], distinct.weights[rows]):  # folds of the user's own that part copies
+        if not np.array_equal(weights[rows], distinct.weights[rows]):  # fold labels of the user that separate copies
             distinct = reweighted(distinct, weights)
         return distinct.take(rows)
 

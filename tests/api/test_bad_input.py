@@ -1,4 +1,4 @@
-"""Every door says what was got, what was wanted and what to do, before anything is fitted; and odd but fair input works."""
+"""Wrong input is refused before any fit, with what was got, what is expected and what to do; unusual valid input works."""
 
 from __future__ import annotations
 
