@@ -74,6 +74,11 @@ class Learner(CheckedSettings, ABC):
     learns_rr: ClassVar[bool] = True
     one_thread: ClassVar[bool] = False
 
+    @classmethod
+    def example(cls) -> Learner:
+        """A learner whose fits take a moment, for tests; by default with the default settings."""
+        return cls()
+
     def weighs(self, family: str) -> bool:
         """Whether E_n[rr y] estimates the parameter; False if rr was learned only for the errors of a logit."""
         return True

@@ -16,6 +16,7 @@ import pandas as pd
 import polars
 import pyarrow
 import pytest
+from questions import QUESTIONS, is_continuous, is_contrast, settings
 
 import riesz
 
@@ -24,18 +25,13 @@ NETWORK = riesz.MADNet(width=8, depth=1, head_width=4, networks=1, repeats=1, st
 OLS = riesz.Linear(penalty=0, rr_penalty=0)
 LEARNERS = {"linear": riesz.Linear(), "ols": OLS, "network": NETWORK}
 
-#: verb to its treatment's kind and its argument
+#: verb to its treatment's kind and its arguments, of every registered estimand
 VERBS: dict[str, tuple[str, dict[str, Any]]] = {
-    "ate": ("binary", {}),
-    "att": ("binary", {}),
-    "atc": ("binary", {}),
-    "ape": ("binary", {"policy": "x1 > 0"}),
-    "mean": ("binary", {"at": 1}),
-    "ade": ("continuous", {}),
-    "ipe": ("continuous", {"policy": "where(x1 > 0, 1, -0.5)"}),
-    "shift": ("continuous", {"delta": 0.3}),
+    verb: ("continuous" if is_continuous(question) else "binary", settings(question))
+    for verb, question in QUESTIONS.items()
 }
-CONTRASTS = [verb for verb in VERBS if verb not in ("ape", "mean")]
+CONTRASTS = [verb for verb in VERBS if is_contrast(QUESTIONS[verb])]
+CONTINUOUS = [verb for verb in CONTRASTS if VERBS[verb][0] == "continuous"]
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +145,7 @@ def test_units_of_a_covariate(tables: dict[str, pd.DataFrame], verb: str, level:
     same(ask(verb, data), ask(verb, data.assign(x2=level + unit * data["x2"])), 1e-6)
 
 
-@pytest.mark.parametrize("verb", ["ade", "ipe", "shift"])
+@pytest.mark.parametrize("verb", CONTINUOUS)
 @pytest.mark.parametrize("level", [10.0, 1e4, 1e6])
 @pytest.mark.parametrize("formula", ["y ~ treat(a) + x1 + x2 + g", "y ~ treat(a) * (x1 + x2) + g"])
 def test_zero_of_the_treatment(tables: dict[str, pd.DataFrame], verb: str, level: float, formula: str) -> None:

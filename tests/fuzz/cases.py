@@ -13,8 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from questions import QUESTIONS, is_continuous, settings
 
 Rng = np.random.Generator
+
+#: The registered verbs; some are drawn more often.
+VERBS = ["ate", "ate", "att", "atc", "ape", "mean", "ade", "ade", "ipe", "shift"]
+VERBS += [verb for verb in QUESTIONS if verb not in VERBS]
 
 NAMES = [
     "age",
@@ -93,13 +98,13 @@ def draw_case(seed: int, network: bool) -> Case:
     """Draw the case of a seed; those for networks are a little smaller."""
     rng = np.random.default_rng([seed, int(network)])
     n = int(rng.integers(60, 160 if network else 400))
-    verb = str(rng.choice(["ate", "ate", "att", "atc", "ape", "mean", "ade", "ade", "ipe", "shift"]))
+    verb = str(rng.choice(VERBS))
     x = {name: covariate(rng, n) for name in rng.choice(NAMES, size=int(rng.integers(1, 6)), replace=False)}
     treatment = str(rng.choice([name for name in TREATMENTS if name not in x]))
     outcome = str(rng.choice(OUTCOMES))
     score = np.nan_to_num(sum((_numbers(column) for column in x.values()), np.zeros(n)))
     score = (score - score.mean()) / (score.std() or 1.0)
-    continuous = verb in ("ade", "ipe", "shift") or (verb == "mean" and rng.random() < 0.3)
+    continuous = is_continuous(QUESTIONS[verb]) or (verb == "mean" and rng.random() < 0.3)
     a, latent = draw_continuous(rng, score) if continuous else draw_arms(rng, score, verb)
     y, family = draw_outcome(rng, score, latent)
     frame = pd.DataFrame({outcome: y, treatment: a, **x})
@@ -288,7 +293,7 @@ def _formula(rng: Rng, case: Case, outcome: str, treatment: str, names: list[str
 def _marked(rng: Rng, case: Case, treatment: str) -> str:
     """The treatment, with a spline or a transformation now and then where it is continuous."""
     own = quoted(treatment)
-    if case.verb not in ("ade", "ipe", "shift") or rng.random() < 0.7:
+    if not is_continuous(QUESTIONS[case.verb]) or rng.random() < 0.7:
         return f"treat({own})"
     shapes = [f"(treat({own}) + I(treat({own}) ** 2))", f"poly(treat({own}), 2)", f"cr(treat({own}), df=4)"]
     return str(rng.choice(shapes))
@@ -337,6 +342,8 @@ def _question(rng: Rng, case: Case, treatment: str, used: list[str]) -> None:
         else:
             spread = float(pd.Series(frame[treatment]).astype(float).std())
             options["at"] = f"{quoted(treatment)} + {0.1 * spread!r}"
+    else:
+        options |= settings(QUESTIONS[case.verb])
 
 
 def _wrong_argument(rng: Rng, case: Case) -> None:

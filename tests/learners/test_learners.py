@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from questions import QUESTIONS, frame_of, is_continuous
 
 import riesz
 from riesz.estimands import ESTIMANDS
@@ -17,20 +17,16 @@ BINARY = "y ~ treat(a) * x1 + x2 + g"
 DOSE = "y ~ treat(d) * x1 + x2 + g"
 ARMS = "y ~ treat(arm, reference='placebo') * x1 + x2"
 
-#: verb or question -> (frame, formula, estimand)
+#: questions that every learner is asked: one per registered estimand, and harder ones
 CASES: dict[str, tuple[str, str, Any]] = {
-    "ate": ("binary_frame", BINARY, riesz.ATE()),
-    "att": ("binary_frame", BINARY, riesz.ATT()),
-    "atc": ("binary_frame", BINARY, riesz.ATC()),
-    "ape": ("binary_frame", BINARY, riesz.APE("0.2 + 0.6 * (x1 > 0)")),
-    "mean": ("binary_frame", BINARY, riesz.Mean([0, 1])),
+    verb: (frame_of(question), DOSE if is_continuous(question) else BINARY, question)
+    for verb, question in QUESTIONS.items()
+}
+CASES |= {
     "mean, a policy that looks at the arm": ("binary_frame", BINARY, riesz.Mean("where(x1 > 0, 1, a)")),
     "ate, three arms": ("arms_frame", ARMS, riesz.ATE()),
     "att, three arms": ("arms_frame", ARMS, riesz.ATT()),
     "several": ("binary_frame", BINARY, [riesz.ATE(), riesz.ATT(), riesz.Mean(1)]),
-    "ade": ("continuous_frame", DOSE, riesz.ADE()),
-    "ipe": ("continuous_frame", DOSE, riesz.IPE("where(x1 > 0, 1, -0.5)")),
-    "shift": ("continuous_frame", DOSE, riesz.Shift([0.1, 0.3])),
     "mean, a policy that shifts": ("continuous_frame", DOSE, riesz.Mean("where(x1 > 0, d + 0.2, d)")),
     "mean, a policy that looks at the dose": ("continuous_frame", DOSE, riesz.Mean("where(d > 0, d - 0.2, d)")),
     "moved covariates": (
@@ -51,30 +47,11 @@ CASES: dict[str, tuple[str, str, Any]] = {
 }
 
 
-def quick_madnet(kind: str) -> Learner:
-    return riesz.MADNet(
-        width=16, depth=1, head_width=8, head_depth=1, stages=(riesz.Stage(1e-2, 6, 6),), batch_size=32, repeats=1
-    )
-
-
 def quick_propensity(kind: str) -> Learner:
     linear = pytest.importorskip("sklearn.linear_model")
     propensity = linear.LinearRegression() if kind == "number" else linear.LogisticRegression()
     return riesz.Propensity(linear.LinearRegression(), propensity)
 
-
-SMALL: dict[str, Any] = {"width": 16, "depth": 1, "stages": (riesz.Stage(1e-2, 6, 6),), "batch_size": 32}
-HEADS = {"head_width": 8, "head_depth": 1}
-
-#: settings that are fast where a learner's own are not; given "arms" or "number", the kind of treatment
-QUICK: dict[str, Callable[[str], Learner]] = {
-    "madnet": quick_madnet,
-    "propensity": quick_propensity,
-    "riesznet": lambda kind: riesz.RieszNet(**SMALL, **HEADS),
-    "dragonnet": lambda kind: riesz.DragonNet(**SMALL, **HEADS),
-    "tarnet": lambda kind: riesz.TARNet(**SMALL, **HEADS),
-    "neural_embedding": lambda kind: riesz.NeuralEmbedding(**SMALL),
-}
 
 DOSES = [case for case, (frame, *_) in CASES.items() if frame == "continuous_frame"]
 
@@ -97,8 +74,14 @@ REFUSED: dict[str, dict[str, str]] = {
 }
 
 
+#: learners and questions for which the table above is complete; others may be refused, too, with a reason
+KNOWN = {"linear", "madnet", "propensity", "kernel_embedding", "riesznet", "dragonnet", "tarnet", "neural_embedding"}
+KNOWN_CASES = CASES.keys() - (ESTIMANDS.keys() - {"ate", "att", "atc", "ape", "mean", "ade", "ipe", "shift"})
+
+
 def make(name: str, kind: str) -> Learner:
-    return QUICK[name](kind) if name in QUICK else LEARNERS[name]()
+    """A learner with quick settings; the models of a propensity depend on the kind of treatment, "arms" or "number"."""
+    return quick_propensity(kind) if name == "propensity" else LEARNERS[name].example()
 
 
 def fit(request: pytest.FixtureRequest, name: str, case: str, **options: Any) -> riesz.Results:
@@ -127,10 +110,8 @@ def healthy(result: riesz.Results) -> None:
     assert len(result.augment()) == len(result.fittedvalues)
 
 
-def test_every_verb_is_asked() -> None:
-    assert set(ESTIMANDS) <= CASES.keys()
-    assert REFUSED.keys() <= LEARNERS.keys()
-    assert QUICK.keys() <= LEARNERS.keys()
+def test_the_table_names_learners() -> None:
+    assert REFUSED.keys() <= KNOWN <= set(LEARNERS)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -140,11 +121,15 @@ def test_every_question_is_answered_or_refused_before_fitting(
 ) -> None:
     words = REFUSED.get(name, {}).get(case)
     if words is None:
-        healthy(fit(request, name, case))
-        return
+        try:
+            healthy(fit(request, name, case))
+            return
+        except riesz.LearnerError:
+            if name in KNOWN and case in KNOWN_CASES:
+                raise
     learner = type(make(name, "arms"))
     monkeypatch.setattr(learner, "fit", lambda *_: pytest.fail("refused too late"))
-    with pytest.raises(riesz.LearnerError, match=words):
+    with pytest.raises(riesz.LearnerError, match=words or ""):
         fit(request, name, case)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -109,6 +109,19 @@ class NetworkLearner(Learner):
     redraw: bool = False
     device: str = "auto"
     side_by_side: int | None = None
+
+    @classmethod
+    def example(cls) -> Learner:
+        small: dict[str, Any] = {
+            "width": 16,
+            "depth": 1,
+            "head_width": 8,
+            "head_depth": 1,
+            "batch_size": 32,
+            "repeats": 1,
+        }
+        known = {field.name for field in fields(cls)}
+        return cls(stages=(Stage(1e-2, 6, 6),), **{name: value for name, value in small.items() if name in known})
 
     def __post_init__(self) -> None:
         choices = {"keep": self.keeps, "inputs": ("standard", "splines", "paper"), "redraw": (True, False)}
