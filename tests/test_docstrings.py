@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ import pytest
 
 import riesz
 
-REFERENCE = Path(__file__).parents[1] / "vignettes" / "reference"
+VIGNETTES = Path(__file__).parents[1] / "vignettes"
+REFERENCE = VIGNETTES / "reference"
+sys.path.insert(0, str(VIGNETTES))
+
+from registered import BLOCKS, expand  # noqa: E402
 
 #: not called, so nothing to show
 PLAIN = {"riesz.__version__", "riesz.datasets.SIMULATIONS", "riesz.plots.PLOTS"}
@@ -53,9 +58,15 @@ def test_enough_names_were_found() -> None:
 
 @pytest.mark.parametrize("name", riesz.__all__)
 def test_reference_has_every_name(name: str) -> None:
-    pages = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md"))
+    pages = "\n".join(expand(page.read_text(encoding="utf-8")) for page in REFERENCE.glob("*.md"))
     directive = rf"(auto(function|class|exception|module)|py:data):: riesz\.{name}\b"
     assert name == "__version__" or re.search(directive, pages), f"riesz.{name} is on no page of {REFERENCE}"
+
+
+def test_reference_pages_name_lists_that_there_are() -> None:
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md"))
+    assert set(re.findall(r"^\.\. registered:: (.+)$", pages, flags=re.MULTILINE)) == BLOCKS.keys()
+    assert "registered" not in expand(pages).replace("registered here", "")
 
 
 def test_reference_has_every_member_of_results() -> None:

@@ -1,5 +1,6 @@
 """How the site is built: ``make docs``."""
 
+import sys
 from pathlib import Path
 
 from sphinx.errors import ConfigError
@@ -8,6 +9,9 @@ from sphinx.util.logging import getLogger
 import riesz
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from registered import expand  # noqa: E402
+
 FETCHED = HERE.parent / "build" / "static"  # MathJax, put there by fetch_mathjax.py
 if not (FETCHED / "mathjax").exists():
     raise ConfigError("MathJax is missing: run `make docs`, or python vignettes/fetch_mathjax.py build/static")
@@ -77,10 +81,17 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 
 def setup(app):
-    """Three things that myst-nb leaves to us."""
+    """Lists of registered parts, and three things that myst-nb does not do."""
+    app.connect("source-read", _list_registered)
     app.connect("source-read", _execute_in_place)
     app.connect("env-get-outdated", _run_again)
     app.connect("build-finished", _say_how_chapters_ran)
+
+
+def _list_registered(app, docname, source):
+    """Reference pages list what is registered."""
+    if docname.startswith("reference/"):
+        source[0] = expand(source[0])
 
 
 def _execute_in_place(app, docname, source):

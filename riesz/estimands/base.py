@@ -126,7 +126,7 @@ class Estimand(CheckedSettings, ABC):
     Subclasses are frozen dataclasses. ``components`` is called once per fit, on the full sample, before any training; it raises
     :class:`~riesz.errors.EstimandError` if the question cannot be answered.
 
-    A subclass in :data:`~riesz.estimands.ESTIMANDS` has a verb, ``riesz.<verb>()``, with its settings as arguments and its
+    A subclass in ``riesz.estimands.ESTIMANDS`` has a verb, ``riesz.<verb>()``, with its settings as arguments and its
     docstring as documentation. Files of fits hold it if it has the decorator :func:`~riesz.storage.coding.stored`.
 
     Attributes

@@ -58,7 +58,7 @@ def need_covariates(design: Design, who: str) -> None:
 class Learner(CheckedSettings, ABC):
     """Settings of a way to learn mu and rr; holds no state.
 
-    Subclasses are frozen dataclasses. One in :data:`~riesz.learners.LEARNERS` has a name, as in ``learner="linear"``. Files of fits
+    Subclasses are frozen dataclasses. One in ``riesz.learners.LEARNERS`` has a name, as in ``learner="linear"``. Files of fits
     hold it if it has the decorator :func:`~riesz.storage.coding.stored`.
 
     Attributes
