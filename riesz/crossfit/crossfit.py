@@ -1,13 +1,13 @@
 """Cross-fitting: every row is predicted by a fit that was not trained on it.
 
 In: the full design and the splits. Out: one :class:`~riesz.predictions.Predictions` of the full sample per repeat, rows in the
-user's order.
+user's order. The candidates of a stack are fitted on the same splits, one after the other, and their predictions are combined.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,11 +21,12 @@ from riesz.arrays import Array
 from riesz.crossfit.copies import find_copies
 from riesz.crossfit.folds import Labels
 from riesz.crossfit.progress import progress_bar
+from riesz.crossfit.stacking import Stacking, stack
 from riesz.crossfit.threads import Stopped, go_on, in_threads, one_openmp_thread, one_thread
 from riesz.design.derived import merged, reweighted, summed
 from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
-from riesz.errors import DataError
+from riesz.errors import DataError, LearnerError
 from riesz.learners import Fit, Learner
 from riesz.learners.cost import LONG, identification_seconds, words
 from riesz.predictions import Predictions, cap, join, scales, times
@@ -93,6 +94,27 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One learner of a stack, cross-fitted; without a stack the only one.
+
+    Attributes
+    ----------
+    learner : Learner
+    fits : tuple of Fit
+        One per split, repeat by repeat.
+    predictions : tuple of Predictions, one per repeat
+        Rescaled if rr is scale-free and, if ``trim`` was given, trimmed. Empty for a stack from a file.
+    estimates : tuple of ndarray, each of shape (K,), or None
+        Estimates and standard errors, for a stack from a file.
+    """
+
+    learner: Learner
+    fits: tuple[Fit, ...]
+    predictions: tuple[Predictions, ...]
+    estimates: tuple[Array, Array] | None = None
+
+
+@dataclass(frozen=True)
 class CrossFit:
     """The result of cross-fitting.
 
@@ -108,8 +130,12 @@ class CrossFit:
         Where |rr| was capped; infinite without trimming.
     folds : ndarray of int, shape (repeats, n)
         Which split predicted each row.
-    fits : tuple of Fit
-        One per split, repeat by repeat.
+    candidates : tuple of Candidate
+        The learners that were fitted.
+    stacking : tuple of Stacking
+        How they were combined, one per repeat; empty if there is one candidate.
+    left_out : mapping of str to str
+        Candidates that cannot be used for this estimand, with the reason.
     splits : tuple of sequence of Split, one per repeat
     """
 
@@ -118,7 +144,9 @@ class CrossFit:
     scales: Array
     caps: Array
     folds: Labels
-    fits: tuple[Fit, ...]
+    candidates: tuple[Candidate, ...]
+    stacking: tuple[Stacking, ...]
+    left_out: Mapping[str, str]
     splits: tuple[Sequence[Split], ...]
 
 
@@ -203,7 +231,7 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     ----------
     problems : sequence of Problem
     learner : Learner
-        Gets the training sets of all problems at once.
+        Each of its candidates gets the training sets of all problems at once.
     n_jobs : int
         Number of threads that the fits are spread over.
     progress : bool or None
@@ -214,27 +242,89 @@ def cross_fit(problems: Sequence[Problem], learner: Learner, n_jobs: int, progre
     list of CrossFit
         One per problem.
     """
+    usable = [usable_candidates(learner, problem.design, _fewest(problem)) for problem in problems]
+    used = [candidate for candidate in learner.candidates() if any(candidate in fitted for fitted, _ in usable)]
+    total = sum(_count(problem) for problem in problems) * len(used)
+    hidden, stop = None if progress is None else not progress, Event()
+    for candidate in used:
+        _warn_of_long_fits(problems, candidate, n_jobs)
+    candidates: list[list[Candidate]] = [[] for _ in problems]
+    raw: list[list[tuple[Predictions, ...]]] = [[] for _ in problems]
+    with progress_bar(total=total, desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar:
+        for candidate in used:
+            places = [place for place, (fitted, _) in enumerate(usable) if candidate in fitted]
+            done = _fit_all([problems[place] for place in places], candidate, n_jobs, Bar(bar, stop), stop)
+            for place, (fits, predictions) in zip(places, done, strict=True):
+                design = problems[place].design
+                rescaled = tuple(times(repeat, scales(repeat, design)) for repeat in predictions)
+                candidates[place].append(Candidate(candidate, fits, rescaled))
+                raw[place].append(predictions)
+    return [
+        _combine(problem, fitted, predictions, left_out)
+        for problem, fitted, predictions, (_, left_out) in zip(problems, candidates, raw, usable, strict=True)
+    ]
+
+
+def usable_candidates(learner: Learner, design: Design, rows: int) -> tuple[list[Learner], dict[str, str]]:
+    """The candidates of a learner that can be used for a design, and why the others cannot.
+
+    Parameters
+    ----------
+    learner : Learner
+    design : Design
+        The full sample.
+    rows : int
+        Size of the smallest training set.
+
+    Returns
+    -------
+    list of Learner
+        At least one; if no candidate can be used, the error of the first is raised.
+    dict of str to str
+        Description of each other candidate, and the reason.
+    """
+    candidates = learner.candidates()
+    usable, errors = [], {}
+    for candidate in candidates:
+        try:
+            candidate.check(design, rows)
+        except LearnerError as error:
+            if len(candidates) == 1:
+                raise
+            errors[candidate.describe(design.family)] = error
+            continue
+        usable.append(candidate)
+    if not any(candidate.learns_rr for candidate in usable) and any(candidate.learns_rr for candidate in candidates):
+        raise next(iter(errors.values()))
+    return usable, {words: str(error) for words, error in errors.items()}
+
+
+def _fewest(problem: Problem) -> int:
+    """Size of the smallest training set."""
+    return min(len(problem.training(split)) for repeat in problem.splits for split in repeat)
+
+
+def _count(problem: Problem) -> int:
+    """Number of fits."""
+    return sum(len(repeat) for repeat in problem.splits)
+
+
+def _fit_all(
+    problems: Sequence[Problem], learner: Learner, n_jobs: int, bar: Bar, stop: Event
+) -> list[tuple[tuple[Fit, ...], tuple[Predictions, ...]]]:
+    """Fits of one candidate for every problem, and its predictions of every repeat, as learned."""
     jobs = [(problem, split) for problem in problems for repeat in problem.splits for split in repeat]
     seeds = [seed for problem in problems for seed in problem.seeds()]
-    _warn_of_long_fits(problems, learner, n_jobs)
-    for problem in problems:
-        learner.check(
-            problem.design, min(len(problem.training(split)) for repeat in problem.splits for split in repeat)
-        )
-    hidden, stop = None if progress is None else not progress, Event()
-    with (
-        progress_bar(total=len(jobs), desc="fitting", unit="fit", disable=hidden, delay=PATIENCE, leave=False) as bar,
-        one_thread() if learner.one_thread else nullcontext(),
-    ):
 
-        def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
-            batch_jobs = [jobs[index] for index in batch]
-            designs = [problem.training(split) for problem, split in batch_jobs]
-            with one_openmp_thread() if learner.one_thread else nullcontext():
-                fits = learner.fit(designs, [seeds[index] for index in batch], Bar(bar, stop))
-                return [(fit, _predict(fit, *job)) for fit, job in zip(fits, batch_jobs, strict=True)]
+    def work(batch: npt.NDArray[np.intp]) -> list[tuple[Fit, Predictions]]:
+        batch_jobs = [jobs[index] for index in batch]
+        designs = [problem.training(split) for problem, split in batch_jobs]
+        with one_openmp_thread() if learner.one_thread else nullcontext():
+            fits = learner.fit(designs, [seeds[index] for index in batch], bar)
+            return [(fit, _predict(fit, *job)) for fit, job in zip(fits, batch_jobs, strict=True)]
 
-        batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
+    batches = np.array_split(np.arange(len(jobs)), min(n_jobs, len(jobs)))
+    with one_thread() if learner.one_thread else nullcontext():
         done = [work(batches[0])] if len(batches) == 1 else in_threads(work, batches, stop)
     fitted = iter([pair for batch in done for pair in batch])
     return [_gather(problem, fitted) for problem in problems]
@@ -263,22 +353,52 @@ def _predict(fit: Fit, problem: Problem, split: Split) -> Predictions:
     return fit.predict(problem.design.take(split.test))
 
 
-def _gather(problem: Problem, fitted: Iterator[tuple[Fit, Predictions]]) -> CrossFit:
+def _gather(
+    problem: Problem, fitted: Iterator[tuple[Fit, Predictions]]
+) -> tuple[tuple[Fit, ...], tuple[Predictions, ...]]:
     """Join the fits and predictions of one problem, rows in the order of the design."""
-    predictions, factors, fits = [], [], []
-    folds = np.empty((len(problem.splits), len(problem.design)), dtype=np.intp)
-    for repeat, splits in enumerate(problem.splits):
+    fits, predictions = [], []
+    for splits in problem.splits:
         pieces = [next(fitted) for _ in splits]
-        tests = [split.test for split in splits]
-        raw = join([predicted for _, predicted in pieces], tests)
-        factors.append(scales(raw, problem.design))
-        predictions.append(times(raw, factors[-1]))
+        predictions.append(join([predicted for _, predicted in pieces], [split.test for split in splits]))
         fits += [fit for fit, _ in pieces]
-        for number, test in enumerate(tests):
-            folds[repeat, test] = number
-    repeats = tuple(predictions)
-    uncapped = np.full((len(repeats), len(factors[0])), np.inf)
-    return CrossFit(repeats, repeats, np.stack(factors), uncapped, folds, tuple(fits), tuple(problem.splits))
+    return tuple(fits), tuple(predictions)
+
+
+def _combine(
+    problem: Problem,
+    candidates: Sequence[Candidate],
+    raw: Sequence[tuple[Predictions, ...]],
+    left_out: Mapping[str, str],
+) -> CrossFit:
+    """Stack the candidates' predictions, repeat by repeat, and rescale the result."""
+    design, stackings = problem.design, []
+    combined = []
+    for repeat in zip(*raw, strict=True):
+        if len(candidates) == 1:
+            combined.append(repeat[0])
+            continue
+        predictions, stacking = stack(repeat, design)
+        combined.append(predictions)
+        stackings.append(stacking)
+    factors = [scales(predictions, design) for predictions in combined]
+    rescaled = tuple(times(predictions, factor) for predictions, factor in zip(combined, factors, strict=True))
+    folds = np.empty((len(problem.splits), len(design)), dtype=np.intp)
+    for labels, splits in zip(folds, problem.splits, strict=True):
+        for number, split in enumerate(splits):
+            labels[split.test] = number
+    uncapped = np.full((len(rescaled), design.components), np.inf)
+    return CrossFit(
+        rescaled,
+        rescaled,
+        np.stack(factors),
+        uncapped,
+        folds,
+        tuple(candidates),
+        tuple(stackings),
+        left_out,
+        tuple(problem.splits),
+    )
 
 
 def trimmed(crossfit: CrossFit, caps: Array) -> CrossFit:

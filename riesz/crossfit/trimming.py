@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -14,7 +14,7 @@ from riesz.arrays import Array
 from riesz.crossfit.crossfit import CrossFit, trimmed
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.predictions import Predictions
+from riesz.predictions import Predictions, cap
 from riesz.storage.coding import stored
 from riesz.syntax.caller import warn
 
@@ -66,7 +66,19 @@ def trim(crossfit: CrossFit, trimming: Trimming | None, design: Design) -> Cross
     if trimming.value is not None and capped > _MOST_CAPPED:
         hint = f" For a quantile write trim='{100 * trimming.value:g}%'." if trimming.value < 1 else ""
         warn(f"trim={trimming.value:g} caps |rr| on {capped:.0%} of the rows, so little of it is left.{hint}")
-    return trimmed(crossfit, caps)
+    candidates = tuple(
+        replace(candidate, predictions=_capped(candidate.predictions, trimming, design))
+        for candidate in crossfit.candidates
+    )
+    return replace(trimmed(crossfit, caps), candidates=candidates)
+
+
+def _capped(predictions: Sequence[Predictions], trimming: Trimming, design: Design) -> tuple[Predictions, ...]:
+    """Predictions of a learner that may learn mu alone, with |rr| capped."""
+    if not all(np.isfinite(repeat.rr.observed).all() for repeat in predictions):
+        return tuple(predictions)
+    caps = _caps(predictions, trimming, design)
+    return tuple(cap(repeat, most) for repeat, most in zip(predictions, caps, strict=True))
 
 
 def _caps(predictions: Sequence[Predictions], trimming: Trimming, design: Design) -> Array:

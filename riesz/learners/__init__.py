@@ -7,6 +7,7 @@ from riesz.registry import Registry
 #: Name to learner, as in ``learner="linear"``. ``riesz.<Class>``, the tests and the reference pages follow from these lines.
 LEARNERS: Registry[type[Learner]] = Registry(
     {
+        "auto": "riesz.learners.stack:Stack",
         "linear": "riesz.learners.linear.learner:Linear",
         "madnet": "riesz.learners.neural.madnet:MADNet",
         "propensity": "riesz.learners.propensity.learner:Propensity",

@@ -79,6 +79,10 @@ class Learner(CheckedSettings, ABC):
         """A learner whose fits take a moment, for tests; by default with the default settings."""
         return cls()
 
+    def candidates(self) -> tuple[Learner, ...]:
+        """The learners that are cross-fitted and then combined by stacking; by default this learner alone."""
+        return (self,)
+
     def weighs(self, family: str) -> bool:
         """Whether E_n[rr y] estimates the parameter; False if rr was learned only for the errors of a logit."""
         return True

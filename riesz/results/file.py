@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.crossfit.crossfit import CrossFit, Split, trimmed
+from riesz.crossfit.crossfit import Candidate, CrossFit, Split, trimmed
+from riesz.crossfit.stacking import Stacking
 from riesz.design.design import Blueprint, Design
 from riesz.design.new_rows import Recipe
 from riesz.design.stored import from_stored, to_stored
@@ -23,6 +24,7 @@ from riesz.design.table import ClusterLabels, Table
 from riesz.errors import DataError, EstimandError, RieszError
 from riesz.estimands import ESTIMANDS, Component
 from riesz.learners import LEARNERS, Fit, Learner
+from riesz.predictions import Predictions
 from riesz.results.file_checks import check_fitted, check_model
 from riesz.results.file_settings import UnknownEstimatorError, old_settings, read_settings, write_settings
 from riesz.results.model import Model
@@ -58,6 +60,8 @@ class Contents:
     clusters : ClusterLabels
     params : ndarray, shape (K,)
     covariance : ndarray, shape (K, K)
+    estimates : tuple of (ndarray, ndarray), one per candidate
+        What each alone estimates, with standard errors.
     """
 
     model: Model
@@ -65,6 +69,7 @@ class Contents:
     clusters: ClusterLabels
     params: Array
     covariance: Array
+    estimates: tuple[tuple[Array, Array], ...]
 
 
 def write_fit(path: Any, contents: Contents) -> None:
@@ -130,8 +135,8 @@ def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[An
 def _take_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     model, crossfit, writer = contents.model, contents.crossfit, Writer()
     document = {
-        **_write_model(model, crossfit.fits, writer),
-        "fits": _write_fits(model.learner, crossfit.fits, writer),
+        **_write_model(model, [fit for candidate in crossfit.candidates for fit in candidate.fits], writer),
+        **_write_candidates(contents, writer),
         "clusters": _write_clusters(contents.clusters, writer),
         "fitted": writer.write(
             {
@@ -203,12 +208,60 @@ def _put_together(document: Any, reader: Reader) -> Contents:
     model = _read_model(document, reader)
     fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
     clusters = _read_clusters(document["clusters"], reader)
-    fits = _read_fits([reader.read(one) for one in document["fits"]], model.blueprint.design, model.learner)
-    check_fitted(model, fitted, clusters, fits)
+    candidates, stacking, left_out = _read_candidates(document, model, fitted["predictions"], reader)
+    check_fitted(model, fitted, clusters, candidates, stacking)
     predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
     splits = _splits(fitted["folds"], fitted["trained"])
-    whole = CrossFit(predictions, predictions, fitted["scales"], uncapped, fitted["folds"], fits, splits)
-    return Contents(model, trimmed(whole, caps), clusters, fitted["params"], fitted["covariance"])
+    whole = CrossFit(
+        predictions,
+        predictions,
+        fitted["scales"],
+        uncapped,
+        fitted["folds"],
+        candidates,
+        stacking,
+        left_out,
+        splits,
+    )
+    estimates = tuple(candidate.estimates for candidate in candidates if candidate.estimates is not None)
+    return Contents(model, trimmed(whole, caps), clusters, fitted["params"], fitted["covariance"], estimates)
+
+
+def _write_candidates(contents: Contents, writer: Writer) -> dict[str, Any]:
+    """The fits of one learner, or for a stack those of each candidate with its estimates, and how they are combined."""
+    model, crossfit = contents.model, contents.crossfit
+    first = crossfit.candidates[0]
+    if len(crossfit.candidates) == 1 and first.learner == model.learner:
+        return {"fits": _write_fits(model.learner, first.fits, writer)}
+    design = model.blueprint.design
+    members = [
+        {
+            "learner": _write_learner(candidate.learner, design, candidate.fits, writer),
+            "fits": _write_fits(candidate.learner, candidate.fits, writer),
+            "estimates": writer.write(estimates),
+        }
+        for candidate, estimates in zip(crossfit.candidates, contents.estimates, strict=True)
+    ]
+    return {
+        "members": members,
+        "stacking": writer.write(crossfit.stacking),
+        "left_out": dict(crossfit.left_out),
+    }
+
+
+def _read_candidates(
+    document: Any, model: Model, predictions: tuple[Predictions, ...], reader: Reader
+) -> tuple[tuple[Candidate, ...], tuple[Stacking, ...], Mapping[str, str]]:
+    design = model.blueprint.design
+    if "members" not in document:
+        fits = _read_fits([reader.read(one) for one in document["fits"]], design, model.learner)
+        return (Candidate(model.learner, fits, predictions),), (), {}
+    candidates = []
+    for member in document["members"]:
+        learner = reader.read(member["learner"])
+        fits = _read_fits([reader.read(one) for one in member["fits"]], design, learner)
+        candidates.append(Candidate(learner, fits, (), reader.read(member["estimates"])))
+    return tuple(candidates), reader.read(document["stacking"]), document["left_out"]
 
 
 def _trained(crossfit: CrossFit) -> tuple[AnyArray, ...]:

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from riesz.crossfit.crossfit import Candidate
+from riesz.crossfit.stacking import Stacking
 from riesz.design.design import Base, Design
 from riesz.design.moment import Evaluation, Moment
 from riesz.design.stored import to_stored
@@ -178,7 +180,13 @@ def _check_settings(model: Model) -> None:
             _need(not isinstance(part, pd.Series) or len(part) == model.table.rows, f"the setting {name}")
 
 
-def check_fitted(model: Model, fitted: Mapping[str, Any], clusters: ClusterLabels, fits: Sequence[Fit]) -> None:
+def check_fitted(
+    model: Model,
+    fitted: Mapping[str, Any],
+    clusters: ClusterLabels,
+    candidates: Sequence[Candidate],
+    stacking: Sequence[Stacking],
+) -> None:
     """What was estimated: predictions, folds, clusters, and fits that can predict."""
     design = model.blueprint.design
     n, components, readings = len(design), design.components, len(design.is_derivative)
@@ -202,9 +210,39 @@ def check_fitted(model: Model, fitted: Mapping[str, Any], clusters: ClusterLabel
     _need(bool((fitted["caps"] > 0).all()), "caps are not positive")
     _need(conforms(fitted["covariance"], numbers) and fitted["covariance"].shape == (components,) * 2, "the covariance")
     check_clusters(clusters, n)
-    _need(len(fits) == sum(len(masks) for masks in trained), "not one fit for each fold")
-    for fit in fits:
-        _check_fit(fit, design, learner)
+    _need(len(candidates) > 0, "no learner")
+    for candidate in candidates:
+        _need(isinstance(candidate.learner, Learner), "the learner is of the wrong type")
+        _need(len(candidate.fits) == sum(len(masks) for masks in trained), "not one fit for each fold")
+        for fit in candidate.fits:
+            _check_fit(fit, design, candidate.learner)
+    _check_stacking(candidates, stacking, repeats, design)
+
+
+def _check_stacking(
+    candidates: Sequence[Candidate], stacking: Sequence[Stacking], repeats: int, design: Design
+) -> None:
+    """Weights and losses of a stack, and what each candidate estimates."""
+    count, components = len(candidates), design.components
+    arms = 1 if design.strata is None else len(np.unique(design.strata))
+    _need(conforms(stacking, tuple[Stacking, ...]), "the weights of the stack")
+    _need(len(stacking) == (repeats if count > 1 else 0), "not one set of weights per repeat")
+    for weights in stacking:
+        _need(len(weights.mu) in (1, arms), "the weights of mu have the wrong shape")
+        _finite(weights.mu, (len(weights.mu), count), "the weights of mu")
+        _finite(weights.rr, (components, count), "the weights of rr")
+        _need(weights.mu_loss.shape == (count + 1,), "the losses of mu have the wrong shape")
+        _need(weights.rr_loss.shape == (components, count + 1), "the losses of rr have the wrong shape")
+        _need(weights.scales.shape == (components, count), "the scales have the wrong shape")
+        _need(weights.claims.shape == (count,), "the claims have the wrong shape")
+    numbers = npt.NDArray[np.float64]
+    for candidate in candidates:
+        if candidate.estimates is not None:
+            _need(conforms(candidate.estimates, tuple[numbers, numbers]), "the estimates of a learner")
+            _need(
+                all(values.shape == (components,) for values in candidate.estimates),
+                "the estimates have the wrong shape",
+            )
 
 
 def check_clusters(clusters: ClusterLabels, n: int) -> None:

@@ -21,6 +21,7 @@ from riesz.estimators import Scores
 from riesz.plots import PLOTS
 from riesz.predictions import Predictions
 from riesz.results.benchmarks import benchmark_table, fit_elements
+from riesz.results.candidates import candidate_estimates, candidate_table, stacking_table
 from riesz.results.checks import (
     concerns,
     diagnostics_table,
@@ -138,6 +139,53 @@ class Results(Parameters):
         """
         return trimming_table(self._parts)
 
+    @cached_property
+    def candidates(self) -> pd.DataFrame:
+        """What each learner of the stack alone would have estimated, and its weights; the last row is the stack.
+
+        A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree by more than their
+        errors, the answer depends on how mu and rr are learned; the summary then says so first. A fit of a single learner has one
+        row. In a fit from a file the standard errors are those of the fit that was saved.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``estimate, std_error, conf_low, conf_high`` and the shares ``weight_mu`` and ``weight_rr``, means over repeats, by
+            parameter and learner.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Stack(["linear", "splines"]))
+        >>> fit.candidates.loc["ATE"].index.tolist()
+        ['Linear (ridge, rr constrained)', 'Splines', 'stack']
+        """
+        return candidate_table(self._parts)
+
+    @cached_property
+    def stacking(self) -> pd.DataFrame:
+        """How the learners of a stack are weighed, and their losses on rows that they have not seen; means over repeats.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``weight`` and ``loss`` of every learner and of the stack, by function: mu (in each arm, if it is weighed by arm) and the
+            rr of each parameter. The loss of mu is the mean squared error (the log loss under ``family="binomial"``), that of rr the
+            Riesz loss at the best scale. ``scale`` is E_n[m(rr)] / E_n[rr^2] for a learner that claims to know the scale of rr;
+            far from 1 it is a sign of poor overlap. Empty for a single learner.
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+        >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Stack(["linear", "splines"]))
+        >>> loss = fit.stacking["loss"].unstack("learner").loc["rr of ATE"]
+        >>> bool(loss["stack"] <= loss.min() + 1e-12)
+        True
+        """
+        return stacking_table(self._parts)
+
     def with_cov(self, cluster: Any = None) -> Self:
         """The same fit with another covariance: clustered, or robust if ``cluster`` is None. Nothing is refitted.
 
@@ -205,6 +253,7 @@ class Results(Parameters):
             self._parameter_table(alpha),
             self.estimates,
             self.trimming,
+            self.candidates,
             self._covariance_words(),
             self._covariance_notes,
         )
@@ -410,7 +459,7 @@ class Results(Parameters):
     # the learner
 
     def details(self) -> pd.DataFrame:
-        """What the learner reports about each fit, such as penalties; one row per repeat and split.
+        """What the learner reports about each fit, such as penalties; one row per repeat and split (and learner of a stack).
 
         Examples
         --------
@@ -439,8 +488,12 @@ class Results(Parameters):
         0    2.0
         1    2.0
         """
-        courses = [fit.history().assign(member=member) for member, fit in enumerate(self._crossfit.fits)]
-        return pd.concat(courses, ignore_index=True)
+        courses = [
+            fit.history().assign(member=member)
+            for candidate in self._crossfit.candidates
+            for member, fit in enumerate(candidate.fits)
+        ]
+        return pd.concat([course for course in courses if len(course)] or courses[:1], ignore_index=True)
 
     # checks
 
@@ -861,7 +914,8 @@ class Results(Parameters):
         write_fit(path, self._contents())
 
     def _contents(self) -> Contents:
-        return Contents(self.model, self._crossfit, self._clusters, self._value, self._covariance)
+        estimates = [candidate_estimates(self._parts, candidate) for candidate in self._crossfit.candidates]
+        return Contents(self.model, self._crossfit, self._clusters, self._value, self._covariance, tuple(estimates))
 
     def __copy__(self) -> Self:
         return self  # immutable

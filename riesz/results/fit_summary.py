@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from riesz.crossfit.crossfit import Candidate
 from riesz.diagnostics.weights import weighting_origin
 from riesz.estimators import describe
+from riesz.results.candidates import about_candidates, about_left_out, candidate_names
 from riesz.results.checks import concerns
 from riesz.results.notes import (
     about_estimator,
@@ -28,6 +30,7 @@ def summarize(
     parameters: pd.DataFrame,
     estimates: pd.DataFrame,
     trimming: pd.DataFrame,
+    candidates: pd.DataFrame,
     covariance: str,
     covariance_notes: Sequence[str],
 ) -> Summary:
@@ -42,6 +45,8 @@ def summarize(
         All estimators, as in ``Results.estimates``.
     trimming : pandas.DataFrame
         As in ``Results.trimming``.
+    candidates : pandas.DataFrame
+        As in ``Results.candidates``.
     covariance : str
         The kind of covariance, as text.
     covariance_notes : sequence of str
@@ -59,13 +64,15 @@ def summarize(
             tables.append(health_table(parts.health, parts.predictions.tilted))
         else:
             notes += health_lines(parts.health, observations(parts), parts.predictions.tilted)
+        notes += about_candidates(candidates, parts.names)
     remarks = [
         *about_estimator(parts.model),
         *covariance_notes,
         *_weighting_notes(parts, estimates),
         *about_trimming(trimming),
         *concerns(parts),
-        *parts.model.learner.remarks(parts.design, fit_details(parts)),
+        *about_left_out(parts),
+        *_remarks(parts),
         *about_splitting(parts.folds),
     ]
     return Summary(
@@ -84,8 +91,26 @@ def observations(parts: FitParts) -> int:
 
 
 def fit_details(parts: FitParts) -> pd.DataFrame:
-    """What the learner reports about each of its fits."""
-    return pd.DataFrame([fit.details() for fit in parts.crossfit.fits])
+    """What the learners report about each of their fits; a stack's have a column with the learner's name."""
+    tables = [_details(candidate) for candidate in parts.crossfit.candidates]
+    if len(tables) == 1:
+        return tables[0]
+    named = zip(candidate_names(parts), tables, strict=True)
+    return pd.concat([table.assign(learner=name) for name, table in named], ignore_index=True).set_index("learner")
+
+
+def _details(candidate: Candidate) -> pd.DataFrame:
+    return pd.DataFrame([fit.details() for fit in candidate.fits])
+
+
+def _remarks(parts: FitParts) -> list[str]:
+    """The learners' notes on this design, each once."""
+    notes = [
+        note
+        for candidate in parts.crossfit.candidates
+        for note in candidate.learner.remarks(parts.design, _details(candidate))
+    ]
+    return list(dict.fromkeys(notes))
 
 
 def glance_table(parts: FitParts, cov_type: str) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.crossfit.crossfit import CrossFit
+from riesz.crossfit.stacking import combine
 from riesz.design.design import Design
 from riesz.design.new_rows import extend
 from riesz.predictions import Predictions, average, cap, times
@@ -33,6 +34,9 @@ def _one_repeat(crossfit: CrossFit, repeat: int, design: Design) -> Predictions:
     """The mean over the fits of one repeat, rescaled and trimmed as in the fit."""
     counts = [int(labels.max()) + 1 for labels in crossfit.folds]
     first = sum(counts[:repeat])
-    fits = crossfit.fits[first : first + counts[repeat]]
-    mean = average([fit.predict(design) for fit in fits])
+    means = [
+        average([fit.predict(design) for fit in candidate.fits[first : first + counts[repeat]]])
+        for candidate in crossfit.candidates
+    ]
+    mean = combine(means, crossfit.stacking[repeat], design) if crossfit.stacking else means[0]
     return cap(times(mean, crossfit.scales[repeat]), crossfit.caps[repeat])

@@ -1,0 +1,278 @@
+r"""Short-stacking: the out-of-fold predictions of several learners, combined over the whole sample.
+
+For each repeat of cross-fitting mu is a convex combination of the candidates' mu, and each rr a non-negative combination of their rr,
+
+.. math::
+
+    \hat w = \arg\min_{w \ge 0,\ \sum_j w_j = 1} E_n[(y - \sum_j w_j \mu_j)^2], \qquad
+    \hat v = \arg\min_{v \ge 0} E_n[\alpha_v^2 - 2 m(\alpha_v)], \quad \alpha_v = \sum_j v_j \alpha_j.
+
+Where mu is read in arms alone, each arm with enough rows has its own weights; under ``family="binomial"`` the loss of mu is the
+log loss. The weights of rr have no sum constraint, so the scale of a candidate's rr does not matter, and at the solution
+:math:`h_n(\alpha_v) = E_n[\alpha_v^2]`: the one-step and the targeted estimate agree.
+
+A candidate whose rr represents the moment for the errors of a logit only (``tilted``) takes part in mu alone, as does one that
+learns mu alone. The result is a function of predictions: no learner is fitted again, and none knows that it is in a stack.
+
+References
+----------
+Ahrens, Hansen, Schaffer and Wiemann, "Model averaging and double machine learning" (2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize, nnls
+
+from riesz.arrays import Array, ratio
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
+from riesz.predictions import Predictions
+from riesz.storage.coding import stored
+
+Codes = npt.NDArray[np.intp]
+
+_ROWS_PER_CANDIDATE = 20  # in an arm that has its own weights of mu
+_EDGE = 1e-6  # probabilities stay this far from 0 and 1 in the log loss
+_LEAST = 1e-12  # share of the largest weight that counts as zero
+
+
+@stored
+@dataclass(frozen=True)
+class Stacking:
+    """How the candidates of one repeat are combined.
+
+    Attributes
+    ----------
+    mu : ndarray, shape (A, J)
+        Weights of the J candidates' mu in each of A arms, or in all rows (A = 1); each row sums to one.
+    rr : ndarray, shape (K, J)
+        Weights of the candidates' rr as learned, for each of K parameters.
+    mu_loss : ndarray, shape (J + 1,)
+        Mean squared error of mu (log loss under ``family="binomial"``) of each candidate, then of the stack.
+    rr_loss : ndarray, shape (K, J + 1)
+        The Riesz loss of each candidate's rr at its best scale, then of the stack; NaN for a candidate without rr.
+    scales : ndarray, shape (K, J)
+        E_n[m(r)] / E_n[r^2] of each candidate's rr as learned; near 1 if it was learned with its scale and overlap is good.
+    claims : ndarray of bool, shape (J,)
+        Whether a candidate's rr was learned with its scale.
+    """
+
+    mu: Array
+    rr: Array
+    mu_loss: Array
+    rr_loss: Array
+    scales: Array
+    claims: npt.NDArray[np.bool_]
+
+
+def stack(candidates: Sequence[Predictions], design: Design) -> tuple[Predictions, Stacking]:
+    """Weigh the candidates' out-of-fold predictions, and combine them.
+
+    Parameters
+    ----------
+    candidates : sequence of Predictions
+        One per learner, of the full sample, as learned (not rescaled).
+    design : Design
+        The full sample.
+
+    Returns
+    -------
+    Predictions
+        The combination. A single candidate is returned as it is.
+    Stacking
+        The weights and losses.
+    """
+    mu = _weigh_mu(candidates, design)
+    rr, rr_loss, own_scales = _weigh_rr(candidates, design)
+    arms = reading_arms(design)
+    shares = mu[0 if arms is None or len(mu) == 1 else arms[0]]
+    mixed = np.einsum("...j,j...->...", shares, np.stack([c.mu.observed for c in candidates]))
+    mu_loss = np.array([_loss_of_mu(values, design) for values in (*(c.mu.observed for c in candidates), mixed)])
+    claims = np.array([not c.scale_free and not c.tilted for c in candidates])
+    stacking = Stacking(mu, rr, mu_loss, rr_loss, own_scales, claims)
+    return combine(candidates, stacking, design), stacking
+
+
+def combine(candidates: Sequence[Predictions], stacking: Stacking, design: Design) -> Predictions:
+    """The combination of predictions for any rows, with known weights; one candidate stays as it is."""
+    if len(candidates) == 1:
+        return candidates[0]
+    arms = reading_arms(design) if len(stacking.mu) > 1 else None
+    observed, read = (stacking.mu[0], stacking.mu[0]) if arms is None else (stacking.mu[arms[0]], stacking.mu[arms[1]])
+
+    def mean(parts: Sequence[Array], weights: Array) -> Array:
+        return np.asarray(sum(weights[..., j] * part for j, part in enumerate(parts)))
+
+    mu = Evaluation(
+        mean([c.mu.observed for c in candidates], observed),
+        mean([c.mu.values for c in candidates], read),
+        mean([c.mu.slopes for c in candidates], read),
+    )
+    used = np.flatnonzero(stacking.rr.any(axis=0))
+
+    def total(parts: Sequence[Array]) -> Array:
+        """A weighted sum; candidates without weight, whose rr may be missing, are left out."""
+        summed = np.zeros_like(parts[0])
+        for j in used:
+            summed = summed + stacking.rr[:, j].reshape(-1, *[1] * (summed.ndim - 1)) * parts[j]
+        return summed
+
+    rr = Evaluation(
+        total([c.rr.observed for c in candidates]),
+        total([c.rr.values for c in candidates]),
+        total([c.rr.slopes for c in candidates]),
+    )
+    if not any(_serves(c) for c in candidates):
+        rr = candidates[0].rr
+    return Predictions(mu, rr, scale_free=True)
+
+
+def reading_arms(design: Design) -> tuple[Codes, Codes] | None:
+    """The arm of each row, shape (n,), and of each reading, shape (R, n); None if mu is not read in arms alone."""
+    strata = design.strata
+    if strata is None or design.is_derivative.any():
+        return None
+    everyone = design.sample
+    codes, first = np.unique(everyone.strata, return_index=True)
+    treatments = everyone.treatment[first]
+    readings = np.full((len(design.is_derivative), len(design)), -1, dtype=np.intp)
+    for point, place in zip(design.readings(), readings, strict=True):
+        for number, treatment in enumerate(treatments):
+            place[(point.treatment == treatment).all(axis=1)] = number
+    if (readings < 0).any():
+        return None
+    return np.searchsorted(codes, strata).astype(np.intp), readings
+
+
+def _serves(candidate: Predictions) -> bool:
+    """Whether a candidate's rr can be weighed."""
+    return not candidate.tilted and bool(np.isfinite(candidate.rr.observed).all())
+
+
+def _weigh_mu(candidates: Sequence[Predictions], design: Design) -> Array:
+    """Convex weights, shape (arms, J), or (1, J) if mu is not read in arms alone."""
+    mu = np.stack([c.mu.observed for c in candidates])
+    everyone = _convex(mu, design.y, design.weights, design.family)
+    arms = reading_arms(design)
+    if arms is None or len(candidates) == 1:
+        return everyone[None]
+    weights = []
+    for arm in range(int(arms[0].max()) + 1):
+        rows = arms[0] == arm
+        enough = rows.sum() >= _ROWS_PER_CANDIDATE * len(candidates)
+        weights.append(
+            _convex(mu[:, rows], design.y[rows], design.weights[rows], design.family) if enough else everyone
+        )
+    return np.stack(weights)
+
+
+def _convex(mu: Array, y: Array, weights: Array, family: str) -> Array:
+    """The convex weights with the smallest loss, shape (J,)."""
+    if len(mu) == 1:
+        return np.ones(1)
+    if family == "binomial":
+        return _convex_log_loss(np.clip(mu, _EDGE, 1 - _EDGE), y, weights / weights.sum())
+    errors = (y - mu) * np.sqrt(weights / weights.sum())
+    size = np.sqrt(np.mean(errors**2)) or 1.0
+    return simplex((errors / size) @ (errors / size).T)
+
+
+def simplex(matrix: Array) -> Array:
+    r"""The w that minimises w'Gw with :math:`w \ge 0` and sum one; equal weights where all are as good.
+
+    With :math:`u = t w`, :math:`u'Gu + (1'u - 1)^2` is smallest over t at :math:`g / (1 + g)`, :math:`g = w'Gw`, which rises in g:
+    the non-negative u with the smallest sum of squares gives w.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from riesz.crossfit.stacking import simplex
+    >>> simplex(np.diag([1.0, 3.0])).round(6).tolist()
+    [0.75, 0.25]
+    """
+    count = len(matrix)
+    values, vectors = np.linalg.eigh(matrix + 1e-10 * np.trace(matrix) / count * np.eye(count))
+    root = np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T
+    solution, _ = nnls(np.vstack([root, np.ones(count)]), np.concatenate([np.zeros(count), [1.0]]))
+    total = solution.sum()
+    return np.asarray(solution / total) if total > 0 else np.full(count, 1.0 / count)
+
+
+def _convex_log_loss(mu: Array, y: Array, share: Array) -> Array:
+    count = len(mu)
+
+    def loss(w: Array) -> tuple[float, Array]:
+        p = np.clip(w @ mu, _EDGE, 1 - _EDGE)
+        slope = -share * (y / p - (1 - y) / (1 - p))
+        return float(-share @ (y * np.log(p) + (1 - y) * np.log(1 - p))), mu @ slope
+
+    solution = minimize(
+        loss,
+        np.full(count, 1.0 / count),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * count,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": lambda w: np.ones(count)},
+        options={"ftol": 1e-12, "maxiter": 200},
+    )
+    w = np.clip(solution.x, 0.0, None)
+    w = np.where(w < _LEAST * w.max(), 0.0, w)
+    return np.asarray(w / w.sum())
+
+
+def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array, Array, Array]:
+    """Weights, shape (K, J), losses, shape (K, J + 1), and each candidate's scale, shape (K, J)."""
+    count, components = len(candidates), design.components
+    weights, loss = np.zeros((components, count)), np.full((components, count + 1), np.nan)
+    own_scales = np.full((components, count), np.nan)
+    serving = [j for j, candidate in enumerate(candidates) if _serves(candidate)]
+    if not serving:
+        return weights, loss, own_scales
+    moments = np.stack([design.mean(design.apply(candidates[j].rr)) for j in serving], axis=1)
+    share = design.weights / design.weights.sum()
+    for c in range(components):
+        rr = np.stack([candidates[j].rr.observed[c] for j in serving])
+        gram = (rr * share) @ rr.T
+        sizes = np.sqrt(np.diag(gram))
+        own_scales[c, serving] = ratio(moments[c], sizes**2, otherwise=np.nan)
+        weights[c, serving] = ratio(nonnegative(gram, moments[c]), np.ones(len(serving)))
+        loss[c, serving] = -(np.clip(ratio(moments[c], sizes, otherwise=0.0), 0.0, None) ** 2)
+        w = weights[c, serving]
+        loss[c, count] = w @ gram @ w - 2 * w @ moments[c]
+    return weights, loss, own_scales
+
+
+def nonnegative(gram: Array, moments: Array) -> Array:
+    """The w that minimises w'Gw - 2 m'w with w >= 0, whatever the units of each element.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from riesz.crossfit.stacking import nonnegative
+    >>> nonnegative(np.diag([1.0, 4.0]), np.array([0.5, -1.0])).tolist()
+    [0.5, 0.0]
+    """
+    sizes = np.sqrt(np.diag(gram))
+    usable = np.flatnonzero(sizes > 0)
+    weights = np.zeros(len(gram))
+    if not usable.size:
+        return weights
+    unit = gram[np.ix_(usable, usable)] / np.outer(sizes[usable], sizes[usable])
+    values, vectors = np.linalg.eigh(unit + 1e-10 * np.eye(len(usable)))
+    root = np.sqrt(np.clip(values, 1e-14, None))
+    target = (vectors.T @ (moments[usable] / sizes[usable])) / root
+    solution, _ = nnls(root[:, None] * vectors.T, target)
+    weights[usable] = solution / sizes[usable]
+    return weights
+
+
+def _loss_of_mu(mu: Array, design: Design) -> float:
+    if design.family == "binomial":
+        p = np.clip(mu, _EDGE, 1 - _EDGE)
+        return float(-design.mean(design.y * np.log(p) + (1 - design.y) * np.log(1 - p)))
+    return float(design.mean((design.y - mu) ** 2))

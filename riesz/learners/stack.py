@@ -1,0 +1,112 @@
+"""Stacks: several learners, cross-fitted on the same splits, whose predictions are combined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+from riesz.design.design import Design
+from riesz.errors import LearnerError
+from riesz.learners.base import Fit, Learner, Watch
+from riesz.storage.coding import stored
+
+#: The learners of ``riesz.Stack()``, the default, by their names in ``riesz.learners.LEARNERS``.
+DEFAULT = ("madnet", "splines", "boosting")
+
+
+@stored
+@dataclass(frozen=True)
+class Stack(Learner):
+    r"""Several learners, combined by how well they predict rows that they have not seen.
+
+    Every learner of the stack is cross-fitted on the same folds. The out-of-fold predictions are then combined over the whole
+    sample (short-stacking): mu by convex weights with the smallest squared error, for each arm if the treatment has arms; each Riesz
+    representer by non-negative weights with the smallest Riesz loss. A learner that suits the data gets weight, and one that does not
+    is left with none. Without arguments it is the default of all verbs, ``learner="auto"``: the network, splines and boosted trees.
+
+    ``fit.stacking`` shows the weights and losses, and ``fit.candidates`` what each learner alone would have estimated.
+
+    Parameters
+    ----------
+    learners : sequence of Learner or str, optional
+        By default :class:`~riesz.MADNet`, :class:`~riesz.Splines` and :class:`~riesz.Boosting`. A learner that cannot be used for an
+        estimand, such as trees for a derivative, is left out, and the summary says so.
+    repeats : int, optional
+        How often cross-fitting is repeated, with new folds, if a verb is not given ``repeats``; by default as often as the learner
+        that recommends the most.
+
+    Notes
+    -----
+    With out-of-fold predictions :math:`\mu_j` and :math:`\alpha_j` of learner j,
+
+    .. math::
+
+        \hat w = \arg\min_{w \ge 0,\ \sum_j w_j = 1} E_n[(y - \sum_j w_j \mu_j)^2], \qquad
+        \hat v = \arg\min_{v \ge 0} E_n[\alpha_v^2 - 2 m(\alpha_v)], \quad \alpha_v = \sum_j v_j \alpha_j.
+
+    Under ``family="binomial"`` the weights of mu minimise the log loss. The weights of a representer have no sum constraint, so its
+    scale is learned from the sample, as the paper does for one learner, and the one-step and the targeted estimate agree. A stack of
+    one learner is that learner, and the order does not matter. Nothing is fitted twice.
+
+    References
+    ----------
+    Ahrens, Hansen, Schaffer and Wiemann, "Model averaging and double machine learning" (2024).
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> stack = riesz.Stack([riesz.Linear(), riesz.Splines()])
+    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=stack)
+    >>> list(fit.candidates.index.get_level_values("learner"))
+    ['Linear (ridge, rr constrained)', 'Splines', 'stack']
+    """
+
+    learners: tuple[Learner, ...] = ()
+    repeats: int | None = None
+
+    def __post_init__(self) -> None:
+        given: Any = self.learners
+        if isinstance(given, (str, Learner)) or not isinstance(given, Sequence):
+            raise LearnerError(
+                f"Stack(learners={given!r}): expected a list of learners, such as riesz.Stack([riesz.Splines(), riesz.Boosting()])."
+            )
+        from riesz.learners import find_learner
+
+        flat = tuple(candidate for learner in given or DEFAULT for candidate in find_learner(learner).candidates())
+        doubles = [learner for place, learner in enumerate(flat) if learner in flat[:place]]
+        if doubles:
+            raise LearnerError(f"Stack: {doubles[0]!r} is in the stack twice. Every learner must be there once.")
+        object.__setattr__(self, "learners", flat)
+        repeats: Any = self.repeats
+        if repeats is not None and (not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1):
+            raise LearnerError(f"Stack(repeats={repeats!r}): expected a whole number, 1 or larger, or None.")
+
+    @classmethod
+    def example(cls) -> Learner:
+        from riesz.learners import LEARNERS
+
+        return cls((LEARNERS["linear"](), LEARNERS["madnet"].example()))
+
+    @property
+    def learns_rr(self) -> bool:  # type: ignore[override]  # of a class elsewhere, of the learners here
+        """Whether some learner of the stack learns rr."""
+        return any(learner.learns_rr for learner in self.learners)
+
+    def candidates(self) -> tuple[Learner, ...]:
+        return self.learners
+
+    def weighs(self, family: str) -> bool:
+        return any(learner.learns_rr and learner.weighs(family) for learner in self.learners)
+
+    def usual_repeats(self, units: int) -> int:
+        return self.repeats or max(learner.usual_repeats(units) for learner in self.learners)
+
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
+        raise LearnerError("A stack is fitted learner by learner: call riesz.crossfit.crossfit.cross_fit, or a verb.")
+
+    def describe(self, family: str) -> str:
+        names = [learner.describe(family) for learner in self.learners]
+        return names[0] if len(names) == 1 else f"stack of {', '.join(names)}"

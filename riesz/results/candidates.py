@@ -1,0 +1,147 @@
+"""The candidates of a stack: what each alone would have estimated, how they are weighed, and whether they disagree.
+
+In: a fit. Out: tables, and notes for the summary. Nothing is fitted again: each candidate's out-of-fold predictions take the same
+road to an estimate as those of the stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from riesz.arrays import Array
+from riesz.crossfit.crossfit import Candidate
+from riesz.estimators import ESTIMATORS
+from riesz.inference import Sampling, infer
+from riesz.results.parts import FitParts
+from riesz.results.summary import number
+
+STACK = "stack"  # the last row of the tables
+LITTLE = 0.05  # a candidate with less weight than this, in mu and in rr, has no say
+
+
+def candidate_estimates(parts: FitParts, candidate: Candidate) -> tuple[Array, Array]:
+    """What one candidate alone estimates, with standard errors, each of shape (K,); NaN for what it cannot give."""
+    if candidate.estimates is not None:
+        return candidate.estimates
+    missing = np.full(len(parts.names), np.nan)
+    estimator = ESTIMATORS[parts.model.settings.estimator]
+    if estimator.needs_rr and not candidate.learner.learns_rr:
+        return missing, missing
+    sampling = Sampling(parts.model.weights, parts.clusters.codes, parts.model.settings.target)
+    inference = infer(candidate.predictions, parts.design, estimator, sampling)
+    return inference.value, inference.errors()
+
+
+def candidate_table(parts: FitParts) -> pd.DataFrame:
+    """One row per parameter and learner of the stack, then the stack; see ``Results.candidates``."""
+    names = candidate_names(parts)
+    shares = stacking_shares(parts)
+    lines = []
+    for place, (name, candidate) in enumerate(zip(names, parts.crossfit.candidates, strict=True)):
+        value, errors = candidate_estimates(parts, candidate)
+        for c, parameter in enumerate(parts.names):
+            lines.append((parameter, name, value[c], errors[c], *(share[c, place] for share in shares)))
+    if parts.crossfit.stacking:
+        value, errors = parts.inference.value, parts.inference.errors()
+        lines += [(parameter, STACK, value[c], errors[c], 1.0, 1.0) for c, parameter in enumerate(parts.names)]
+    table = pd.DataFrame(lines, columns=["parameter", "learner", "estimate", "std_error", "weight_mu", "weight_rr"])
+    half = stats.norm.isf(0.025) * table["std_error"]
+    table.insert(4, "conf_low", table["estimate"] - half)
+    table.insert(5, "conf_high", table["estimate"] + half)
+    order = {parameter: place for place, parameter in enumerate(parts.names)}
+    table = table.sort_values("parameter", key=lambda column: column.map(order), kind="stable")
+    return table.set_index(["parameter", "learner"])
+
+
+def stacking_table(parts: FitParts) -> pd.DataFrame:
+    """Weights and held-out losses, means over repeats; see ``Results.stacking``."""
+    names = [*candidate_names(parts), STACK]
+    stackings = parts.crossfit.stacking
+    if not stackings:
+        return pd.DataFrame(
+            columns=["weight", "loss", "scale"],
+            index=pd.MultiIndex.from_tuples([], names=["function", "learner"]),
+            dtype=float,
+        )
+    mu = np.mean([stacking.mu for stacking in stackings], axis=0)
+    arms = parts.arms if len(mu) > 1 else []
+    mu_loss = np.mean([stacking.mu_loss for stacking in stackings], axis=0)
+    shares = np.mean([_contributions(stacking.rr, stacking.scales) for stacking in stackings], axis=0)
+    rr_loss = np.mean([stacking.rr_loss for stacking in stackings], axis=0)
+    scales = np.mean([np.where(stacking.claims, stacking.scales, np.nan) for stacking in stackings], axis=0)
+    lines: dict[tuple[str, str], tuple[float, float, float]] = {}
+    labels = [f"mu, {parts.model.blueprint.treatment.name}={arm}" for arm in arms] or ["mu"]
+    for label, weights in zip(labels, mu, strict=True):
+        for place, name in enumerate(names):
+            weight = weights[place] if place < len(weights) else 1.0
+            lines[label, name] = (weight, mu_loss[place] if len(labels) == 1 else np.nan, np.nan)
+    if len(labels) > 1:
+        for place, name in enumerate(names):
+            lines["mu, all rows", name] = (np.nan, mu_loss[place], np.nan)
+    for c, parameter in enumerate(parts.names):
+        for place, name in enumerate(names):
+            last = place == len(names) - 1
+            lines[f"rr of {parameter}", name] = (
+                1.0 if last else shares[c, place],
+                rr_loss[c, place],
+                np.nan if last else scales[c, place],
+            )
+    table = pd.DataFrame.from_dict(lines, orient="index", columns=["weight", "loss", "scale"])
+    return table.set_axis(pd.MultiIndex.from_tuples(lines, names=["function", "learner"]), axis=0)
+
+
+def candidate_names(parts: FitParts) -> list[str]:
+    """One name per candidate; those of equal words are numbered."""
+    words = [candidate.learner.describe(parts.design.family) for candidate in parts.crossfit.candidates]
+    return [
+        f"{word} ({words[: place + 1].count(word)})" if words.count(word) > 1 else word
+        for place, word in enumerate(words)
+    ]
+
+
+def stacking_shares(parts: FitParts) -> tuple[Array, Array]:
+    """Each candidate's share in mu (mean over arms, by their rows) and in rr, means over repeats; shapes (K, J)."""
+    count, components = len(parts.crossfit.candidates), len(parts.names)
+    if not parts.crossfit.stacking:
+        return np.ones((components, count)), np.ones((components, count))
+    strata, weights = parts.design.strata, parts.design.weights
+    rows = np.ones(1)
+    if strata is not None:
+        sums = np.bincount(np.unique(strata, return_inverse=True)[1], weights=weights)
+        rows = sums / sums.sum()
+    stackings = parts.crossfit.stacking
+    mu = np.mean([rows @ s.mu if len(s.mu) == len(rows) else s.mu[0] for s in stackings], axis=0)
+    rr = np.mean([_contributions(s.rr, s.scales) for s in stackings], axis=0)
+    return np.broadcast_to(mu, (components, count)), rr
+
+
+def _contributions(weights: Array, scales: Array) -> Array:
+    """Weights of rr as shares: what they are once every candidate is brought to its own best scale."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        brought = np.where(weights > 0, weights / scales, 0.0)
+    totals = brought.sum(axis=1, keepdims=True)
+    return np.divide(brought, totals, out=np.zeros_like(brought), where=totals != 0)
+
+
+def about_left_out(parts: FitParts) -> list[str]:
+    """Which candidates were not used, and why."""
+    return [f"{name} is not in the stack here. {reason}" for name, reason in parts.crossfit.left_out.items()]
+
+
+def about_candidates(table: pd.DataFrame, parameters: Sequence[str]) -> list[str]:
+    """The estimate of each candidate alone, in one line for a single parameter."""
+    learners = [name for name in table.index.get_level_values("learner").unique() if name != STACK]
+    if len(learners) < 2:
+        return []
+    if len(parameters) > 1:
+        return ["What each learner of the stack alone would have estimated: see fit.candidates."]
+    lines = []
+    for name in learners:
+        row = table.loc[(parameters[0], name)]
+        error = f" ({number(row['std_error'])})" if np.isfinite(row["std_error"]) else ""
+        lines.append(f"{name} {number(row['estimate'])}{error}")
+    return [f"Each learner alone: {', '.join(lines)}."]
