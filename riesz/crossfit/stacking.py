@@ -1,6 +1,6 @@
 r"""Short-stacking: the out-of-fold predictions of several learners, combined over the whole sample.
 
-For each repeat of cross-fitting mu is a convex combination of the candidates' mu, and each rr a non-negative combination of their rr,
+In each repeat of cross-fitting mu is a convex combination of the candidates' mu, and each rr a non-negative one of their rr,
 
 .. math::
 
@@ -118,7 +118,7 @@ def combine(candidates: Sequence[Predictions], stacking: Stacking, design: Desig
     def total(parts: Sequence[Array]) -> Array:
         """A weighted sum; candidates without weight, whose rr may be missing, are left out."""
         summed = np.zeros_like(parts[0])
-        for j in used:
+        for j in used.tolist():
             summed = summed + stacking.rr[:, j].reshape(-1, *[1] * (summed.ndim - 1)) * parts[j]
         return summed
 
@@ -137,9 +137,10 @@ def reading_arms(design: Design) -> tuple[Codes, Codes] | None:
     strata = design.strata
     if strata is None or design.is_derivative.any():
         return None
-    everyone = design.sample
-    codes, first = np.unique(everyone.strata, return_index=True)
-    treatments = everyone.treatment[first]
+    everyone = design.sample.strata
+    assert everyone is not None
+    codes, first = np.unique(everyone, return_index=True)
+    treatments = design.sample.treatment[first]
     readings = np.full((len(design.is_derivative), len(design)), -1, dtype=np.intp)
     for point, place in zip(design.readings(), readings, strict=True):
         for number, treatment in enumerate(treatments):

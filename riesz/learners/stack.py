@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
@@ -22,17 +21,18 @@ class Stack(Learner):
     r"""Several learners, combined by how well they predict rows that they have not seen.
 
     Every learner of the stack is cross-fitted on the same folds. The out-of-fold predictions are then combined over the whole
-    sample (short-stacking): mu by convex weights with the smallest squared error, for each arm if the treatment has arms; each Riesz
-    representer by non-negative weights with the smallest Riesz loss. A learner that suits the data gets weight, and one that does not
-    is left with none. Without arguments it is the default of all verbs, ``learner="auto"``: the network, splines and boosted trees.
+    sample (short-stacking): mu by convex weights with the smallest squared error, for each arm if the treatment has arms; each
+    Riesz representer by non-negative weights with the smallest Riesz loss. A learner that suits the data gets weight, and one
+    that does not gets none. Without arguments it is the default of all verbs, ``learner="auto"``: the network, splines and
+    boosted trees.
 
     ``fit.stacking`` shows the weights and losses, and ``fit.candidates`` what each learner alone would have estimated.
 
     Parameters
     ----------
     learners : sequence of Learner or str, optional
-        By default :class:`~riesz.MADNet`, :class:`~riesz.Splines` and :class:`~riesz.Boosting`. A learner that cannot be used for an
-        estimand, such as trees for a derivative, is left out, and the summary says so.
+        By default :class:`~riesz.MADNet`, :class:`~riesz.Splines` and :class:`~riesz.Boosting`. A learner that cannot be used
+        for an estimand, such as trees for a derivative, is left out, and the summary says so.
     repeats : int, optional
         How often cross-fitting is repeated, with new folds, if a verb is not given ``repeats``; by default as often as the learner
         that recommends the most.
@@ -46,9 +46,9 @@ class Stack(Learner):
         \hat w = \arg\min_{w \ge 0,\ \sum_j w_j = 1} E_n[(y - \sum_j w_j \mu_j)^2], \qquad
         \hat v = \arg\min_{v \ge 0} E_n[\alpha_v^2 - 2 m(\alpha_v)], \quad \alpha_v = \sum_j v_j \alpha_j.
 
-    Under ``family="binomial"`` the weights of mu minimise the log loss. The weights of a representer have no sum constraint, so its
-    scale is learned from the sample, as the paper does for one learner, and the one-step and the targeted estimate agree. A stack of
-    one learner is that learner, and the order does not matter. Nothing is fitted twice.
+    Under ``family="binomial"`` the weights of mu minimise the log loss. The weights of a representer have no sum constraint, so
+    its scale is learned from the sample, as the paper does for one learner, and the one-step and the targeted estimate agree. A
+    stack of one learner is that learner, and the order does not matter. Nothing is fitted twice.
 
     References
     ----------

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from riesz.arrays import Array
+from riesz.arrays import Array, ratio
 from riesz.crossfit.crossfit import Candidate
 from riesz.estimators import ESTIMATORS
 from riesz.inference import Sampling, infer
@@ -124,7 +124,7 @@ def _contributions(weights: Array, scales: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         brought = np.where(weights > 0, weights / scales, 0.0)
     totals = brought.sum(axis=1, keepdims=True)
-    return np.divide(brought, totals, out=np.zeros_like(brought), where=totals != 0)
+    return ratio(brought, totals, otherwise=0.0)
 
 
 def about_left_out(parts: FitParts) -> list[str]:

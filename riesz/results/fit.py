@@ -170,10 +170,10 @@ class Results(Parameters):
         Returns
         -------
         pandas.DataFrame
-            ``weight`` and ``loss`` of every learner and of the stack, by function: mu (in each arm, if it is weighed by arm) and the
-            rr of each parameter. The loss of mu is the mean squared error (the log loss under ``family="binomial"``), that of rr the
-            Riesz loss at the best scale. ``scale`` is E_n[m(rr)] / E_n[rr^2] for a learner that claims to know the scale of rr;
-            far from 1 it is a sign of poor overlap. Empty for a single learner.
+            ``weight`` and ``loss`` of every learner and of the stack, by function: mu (in each arm, if it is weighed by arm) and
+            the rr of each parameter. The loss of mu is the mean squared error (the log loss under ``family="binomial"``), that of
+            rr the Riesz loss at the best scale. ``scale`` is E_n[m(rr)] / E_n[rr^2] for a learner that claims to know the scale
+            of rr; far from 1 it is a sign of poor overlap. Empty for a single learner.
 
         Examples
         --------
