@@ -23,7 +23,7 @@ from functools import cache
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -146,7 +146,7 @@ def _value(text: str) -> Any:
 # one fit
 
 
-def measure(case: Case, learner: Learner | str, options: Mapping[str, Any]) -> dict[str, Any]:
+def measure(case: Case, method: Method) -> dict[str, Any]:
     """Fit, and return the record: facts of the fit, and under ``parameters`` one mapping per parameter."""
     shape = {"rows": len(case.data), "covariates": case.data.shape[1] - 2}
     record: dict[str, Any] = {"key": case.key, "library": library(), "labels": dict(case.labels), **shape}
@@ -154,21 +154,7 @@ def measure(case: Case, learner: Learner | str, options: Mapping[str, Any]) -> d
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            if isinstance(learner, str):
-                result = rivals.fit(learner, case.data, case.key)
-                facts = {"seconds": time.process_time() - start}
-                table = result
-            else:
-                fit = riesz.estimate(
-                    case.formula,
-                    case.data,
-                    case.estimand,
-                    **{**case.keywords, "seed": case.key, "progress": False, **options},
-                    learner=learner,
-                )
-                facts = {"seconds": time.process_time() - start}
-                table = parameters(fit)
-                facts |= remarks(fit)
+            table, facts = _rival(case, method, start) if method.is_rival else _learner(case, method, start)
         facts["advice"] = [str(entry.message) for entry in caught if issubclass(entry.category, RieszWarning)]
         record |= {"error": None, **facts}
     except Exception as error:
@@ -179,6 +165,18 @@ def measure(case: Case, learner: Learner | str, options: Mapping[str, Any]) -> d
     covered = (table["low"] <= table["truth"]) & (table["truth"] <= table["high"])
     table["covered"] = [bool(c) if has else None for c, has in zip(covered, table["low"].notna(), strict=True)]
     return plain({**record, "parameters": table.rename_axis("parameter")})
+
+
+def _rival(case: Case, method: Method, start: float) -> tuple[pd.DataFrame, dict[str, Any]]:
+    table = rivals.fit(str(method.learner), case.data, case.key)
+    return table, {"seconds": time.process_time() - start}
+
+
+def _learner(case: Case, method: Method, start: float) -> tuple[pd.DataFrame, dict[str, Any]]:
+    keywords = {**case.keywords, "seed": case.key, "progress": False, **method.options}
+    fit = riesz.estimate(case.formula, case.data, case.estimand, learner=method.learner, **keywords)
+    seconds = time.process_time() - start  # without the checks that follow
+    return parameters(fit), {"seconds": seconds, **remarks(fit)}
 
 
 def parameters(fit: riesz.Results) -> pd.DataFrame:
@@ -254,7 +252,7 @@ class StudyLines:
     path: Path
     identity: Mapping[str, Any]
 
-    def open(self) -> dict[int, dict[str, Any]]:
+    def open(self) -> dict[Any, dict[str, Any]]:
         """The finished records by key. A new file is begun; a line that was cut off is removed."""
         identity = plain(self.identity)
         if not self.path.exists() or not self.path.read_bytes():
@@ -299,25 +297,45 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             continue
 
 
-def run(
-    file: StudyLines,
-    keys: Sequence[int],
-    make: Callable[..., Case],
-    arguments: Sequence[Any],
-    method: Method,
-    jobs: int,
-    title: str,
-) -> list[dict[str, Any]]:
-    """Measure the cases ``make(*arguments, key)`` that the file lacks, and return the records of all keys.
+class Work(Protocol):
+    """What processes do; it is sent to them, so its functions are those of modules."""
+
+    def __call__(self, key: Any) -> dict[str, Any]:
+        """The record of this key, with the entry ``key``."""
+
+    def warm_up(self) -> None:
+        """Called once per process, so that no time of a fit is for imports."""
+
+
+@dataclass(frozen=True)
+class OneFit:
+    """One fit per key, to the case ``make(*arguments, key)``."""
+
+    make: Callable[..., Case]
+    arguments: tuple[Any, ...]
+    method: Method
+
+    def __call__(self, key: int) -> dict[str, Any]:
+        return measure(self.make(*self.arguments, key), self.method)
+
+    def warm_up(self) -> None:
+        warm_up(self.method)
+
+
+def warm_up(method: Method) -> None:
+    """Fit once, to a few rows."""
+    draw, nothing = riesz.datasets.get("binary").draw(100, seed=0).data, np.zeros(1)
+    measure(Case(0, {}, draw, "y ~ treat(a) + .", riesz.ATE(), ["ATE"], nothing, nothing, nothing), method)
+
+
+def run(file: StudyLines, keys: Sequence[Any], work: Work, jobs: int, title: str) -> list[dict[str, Any]]:
+    """Do the work that the file lacks, and return the records of all keys.
 
     Parameters
     ----------
     file : StudyLines
-    keys : sequence of int
-    make : callable
-        A function of a module, which other processes can import.
-    arguments : sequence
-    method : Method
+    keys : sequence of int or str
+    work : Work
     jobs : int
         Processes, each with one thread; 0 means in this process.
     title : str
@@ -326,25 +344,21 @@ def run(
     done = file.open()
     todo = [key for key in keys if key not in done]
     with tqdm(total=len(keys), initial=len(keys) - len(todo), desc=title, unit="fit") as bar:
-        for record in _measured(make, arguments, todo, method, jobs):
+        for record in _records(work, todo, jobs):
             file.append(record)
             done[record["key"]] = record
             bar.update()
     return [done[key] for key in keys]
 
 
-def _measured(
-    make: Callable[..., Case], arguments: Sequence[Any], todo: Sequence[int], method: Method, jobs: int
-) -> Iterator[dict[str, Any]]:
-    task = (make, tuple(arguments), method.learner, dict(method.options))
+def _records(work: Work, todo: Sequence[Any], jobs: int) -> Iterator[dict[str, Any]]:
     if jobs == 0 or not todo:
         with threadpool_limits(1):
-            yield from (_work(*task, key) for key in todo)
+            yield from map(work, todo)
         return
     os.environ.update(dict.fromkeys(THREADS, "1"))  # new processes read it before they load any library
-    warm_up = (method.learner, dict(method.options))
-    with ProcessPoolExecutor(min(jobs, len(todo)), get_context("spawn"), _begin_worker, warm_up) as pool:
-        futures = [pool.submit(_work, *task, key) for key in todo]
+    with ProcessPoolExecutor(min(jobs, len(todo)), get_context("spawn"), _begin_worker, (work,)) as pool:
+        futures = [pool.submit(work, key) for key in todo]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -356,14 +370,8 @@ def _measured(
             raise
 
 
-def _work(
-    make: Callable[..., Case], arguments: Sequence[Any], learner: Learner | str, options: Mapping[str, Any], key: int
-) -> dict[str, Any]:
-    return measure(make(*arguments, key), learner, options)
-
-
-def _begin_worker(learner: Learner | str, options: Mapping[str, Any]) -> None:
-    """End with the process that started this one, even if that is killed; fit once, so that no time of a fit is for imports."""
+def _begin_worker(work: Work) -> None:
+    """End with the process that started this one, even if that is killed, and warm up."""
     parent = parent_process()
     assert parent is not None
 
@@ -372,9 +380,7 @@ def _begin_worker(learner: Learner | str, options: Mapping[str, Any]) -> None:
         os._exit(1)
 
     Thread(target=wait, daemon=True).start()
-    draw = riesz.datasets.get("binary").draw(100, seed=0).data
-    nothing = np.zeros(1)
-    measure(Case(0, {}, draw, "y ~ treat(a) + .", riesz.ATE(), ["ATE"], nothing, nothing, nothing), learner, options)
+    work.warm_up()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -66,7 +66,8 @@ def study(
     file = trials.StudyLines(path, {"study": "worlds", "kind": kind, "seeds": parity, **method.identity()})
     if retry:
         file.drop_errors()
-    return trials.run(file, numbers, case, (kind,), method, jobs, f"{kind} worlds, {method.name}")
+    work = trials.OneFit(case, (kind,), method)
+    return trials.run(file, numbers, work, jobs, f"{kind} worlds, {method.name}")
 
 
 def main(arguments: list[str] | None = None) -> None:
