@@ -77,7 +77,6 @@ def fit(name: str, data: pd.DataFrame, seed: int) -> pd.DataFrame:
     pandas.DataFrame
         One row with the columns of ``trials.parameters``.
     """
-    import doubleml
     from sklearn.model_selection import StratifiedKFold
 
     y, a = data["y"].to_numpy(dtype=float), data["a"].to_numpy(dtype=float)
@@ -86,6 +85,8 @@ def fit(name: str, data: pd.DataFrame, seed: int) -> pd.DataFrame:
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed % 2**31).split(x, a)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # remarks of scikit-learn on column names, and of the lasso on convergence
+        import doubleml
+
         model = doubleml.DoubleMLIRM(
             doubleml.DoubleMLData.from_arrays(x, y, a), *models, n_folds=FOLDS, draw_sample_splitting=False
         )

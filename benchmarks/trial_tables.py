@@ -19,8 +19,9 @@ ALL = "all"
 Record = Mapping[str, Any]
 Limits = tuple[float, float]
 
-#: what the issue of the default learner asks for, lowest and highest value, worlds without errors
+#: what is asked of the default learner on random worlds: lowest and highest value, of the fits without an error
 TARGETS: dict[str, Limits] = {
+    "errors": (0, 0),
     "coverage_unwarned": (0.93, 0.97),
     "coverage": (0.91, 1.0),
     "share_warned": (0.0, 0.15),
@@ -186,7 +187,7 @@ def shown(table: pd.DataFrame, told: Mapping[str, Any]) -> str:
     """Table, targets and what a reader must not overlook, as text."""
     lines = [table.round(3).to_string(index=False), ""]
     for name, entry in told["targets"].items():
-        value = "none" if entry["value"] is None else f"{entry['value']:.3f}"
+        value = "none" if entry["value"] is None else f"{entry['value']:.4g}"
         lines.append(
             f"{name:20} {value:>8}   {entry['from']:g} to {entry['to']:g}   {'met' if entry['met'] else 'NOT met'}"
         )

@@ -280,12 +280,17 @@ class StudyLines:
     def drop_errors(self) -> None:
         """Remove the records of fits that raised an error, so that they are fitted again."""
         if self.path.exists():
-            self._replace([line for line in read_lines(self.path) if line.get("error") is None])
+            self._replace([line for line in read_lines(self.path) if not _has_error(line)])
 
     def _replace(self, lines: Sequence[Mapping[str, Any]]) -> None:
         partial = self.path.with_suffix(".partial")
         partial.write_text("".join(json.dumps(line) + "\n" for line in lines))
         partial.replace(self.path)
+
+
+def _has_error(line: Mapping[str, Any]) -> bool:
+    """Whether the fit of a record, or one of its fits, raised an error."""
+    return any(entry.get("error") is not None for entry in (line, *line.get("fits", {}).values()))
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -383,12 +388,12 @@ def _begin_worker(work: Work) -> None:
     work.warm_up()
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, jobs: int = 2) -> None:
     """The arguments that the scripts of studies share."""
     parser.add_argument("--learner", default="linear")
     parser.add_argument("--name", help="for the names of files; by default the learner's")
     parser.add_argument("--options", nargs="*", default=[], help="keywords of the fit, such as repeats=1")
-    parser.add_argument("--jobs", type=int, default=2, help="processes with one thread each; 0: in this process")
+    parser.add_argument("--jobs", type=int, default=jobs, help="processes with one thread each; 0: in this process")
     parser.add_argument("--retry", action="store_true", help="fit those again that raised an error")
 
 
