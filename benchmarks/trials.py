@@ -13,6 +13,7 @@ import json
 import math
 import os
 import shlex
+import signal
 import subprocess
 import time
 import warnings
@@ -200,9 +201,18 @@ def remarks(fit: riesz.Results) -> dict[str, Any]:
         "warnings": [rules.get(text, "other") for text in texts],
         "first_warning": texts[0] if texts else None,
         "first_note": notes[0] if notes else None,
-        "candidates": getattr(fit, "candidates", None),
-        "stacking": getattr(fit, "stacking", None),
+        "candidates": offered(fit, "candidates"),
+        "stacking": offered(fit, "stacking"),
     }
+
+
+def offered(fit: riesz.Results, name: str) -> Any:
+    """A table that only fits of a stack have, as a property or a method; None if this fit has none."""
+    try:
+        table = getattr(fit, name, None)
+        return table() if callable(table) else table
+    except riesz.RieszError:
+        return None
 
 
 def plain(value: Any) -> Any:
@@ -377,6 +387,7 @@ def _records(work: Work, todo: Sequence[Any], jobs: int) -> Iterator[dict[str, A
 
 def _begin_worker(work: Work) -> None:
     """End with the process that started this one, even if that is killed, and warm up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the study handles interrupts
     parent = parent_process()
     assert parent is not None
 
