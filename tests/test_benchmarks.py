@@ -432,3 +432,13 @@ def test_rivals_estimate_the_effect(script) -> None:
 def test_rivals_are_for_binary_worlds(worlds: ModuleType) -> None:
     with pytest.raises(SystemExit, match="for binary worlds"):
         worlds.main(["--kind", "arms", "--learner", "doubleml-lasso-rf", "--count", "1", "--jobs", "0"])
+
+
+def test_tables_that_only_stacks_have(script) -> None:
+    offered = script("trials").offered
+    data = riesz.datasets.get("binary").draw(200, seed=0).data
+    fit = riesz.ate("y ~ treat(a) + x1", data, learner="kernel_embedding")
+    assert offered(fit, "no_such_table") is None
+    assert offered(fit, "diagnostics") is None  # refused, because this learner has no rr
+    pd.testing.assert_frame_equal(offered(fit, "tidy"), fit.tidy())
+    assert offered(fit, "estimates").equals(fit.estimates)
