@@ -28,6 +28,7 @@ from tqdm import tqdm
 
 import riesz
 from riesz.estimators import ESTIMATORS
+from riesz.learners import LEARNERS
 from riesz.predictions import join
 
 HERE = Path(__file__).parent
@@ -48,6 +49,7 @@ def learners() -> dict[str, object]:
     connected = {"architecture": "fully_connected", "depth": 4}
     return {
         "linear": riesz.Linear(),
+        **({"auto": LEARNERS["auto"]()} if "auto" in LEARNERS else {}),
         "madnet": riesz.MADNet(),
         "madnet-paper": riesz.MADNet.paper(),
         "madnet-paper-fc": riesz.MADNet.paper(**connected),
