@@ -92,6 +92,22 @@ class Projection:
     used: Used | None = None
 
 
+@stored
+@dataclass(frozen=True)
+class Alternatives:
+    """What the candidates of a stack say in one repeat.
+
+    Attributes
+    ----------
+    scores : tuple of Scores, one per candidate
+    shares : ndarray, shape (K, J)
+        How much of the stack each candidate makes up; each row sums to one.
+    """
+
+    scores: tuple[Scores, ...]
+    shares: Array
+
+
 @dataclass(frozen=True)
 class Estimate:
     """The estimates of one repeat, with their influence functions.
@@ -158,11 +174,17 @@ def infer(
     sampling: Sampling,
     *,
     scores: Sequence[Scores] | None = None,
+    alternatives: Sequence[Alternatives] = (),
     projection: Projection | None = None,
 ) -> Inference:
     r"""Estimates and their covariance from predictions.
 
-    Over repeats, the estimate is the median, and its variance the median of :math:`V_r + (\hat\psi_r - \mathrm{median})^2`.
+    Over repeats, the estimate is the median, and its variance the median of
+
+    .. math:: V_r + (\hat\psi_r - \mathrm{median})^2 + \textstyle\sum_j \omega_{rj} (\hat\psi_{rj} - \hat\psi_r)^2,
+
+    where the last term is there for a stack: candidate j, with share :math:`\omega_{rj}`, would have estimated
+    :math:`\hat\psi_{rj}`. What the estimate owes to the choice of a learner counts as what it owes to chance in the folds.
     Correlations between parameters are those of the influence functions averaged over repeats.
 
     Parameters
@@ -175,6 +197,8 @@ def infer(
     sampling : Sampling
     scores : sequence of Scores, optional
         What the estimator returned for these predictions before, so that it is not computed again.
+    alternatives : sequence of Alternatives, optional
+        One per repeat, for a stack.
     projection : Projection, optional
         Project the effects on functions of the rows instead of averaging them over all rows.
 
@@ -185,12 +209,22 @@ def infer(
     if scores is None:
         scores = [estimator(repeat, design) for repeat in predictions]
     normalizer, weights = design.normalizer, sampling.weights
-    if projection is None:
-        repeats = [estimate(s, normalizer, weights, sampling.target) for s in scores]
-    else:
-        repeats = [project(s, normalizer, projection, weights, sampling.target) for s in scores]
+
+    def solve(repeat: Scores) -> Estimate:
+        if projection is None:
+            return estimate(repeat, normalizer, weights, sampling.target)
+        return project(repeat, normalizer, projection, weights, sampling.target)
+
+    repeats = [solve(repeat) for repeat in scores]
     spreads = [_spread(e.variation, weights, sampling.clusters, e.used) for e in repeats]
-    value, matrix = _median(repeats, spreads, weights, sampling.clusters)
+    widths = [1] * len(normalizer) if projection is None else [basis.shape[1] for basis in projection.bases]
+    between = [
+        _between(
+            repeat.value, [solve(candidate).value for candidate in others.scores], np.repeat(others.shares, widths, 0)
+        )
+        for repeat, others in zip(repeats, alternatives, strict=bool(alternatives))
+    ]
+    value, matrix = _median(repeats, spreads, between, weights, sampling.clusters)
     replaced = np.any([spread.replaced for spread in spreads], axis=0)
     indefinite = any(spread.indefinite for spread in spreads)
     undefined = estimator.weighs and predictions[0].tilted  # weighting needs an rr for all functions, not only for v f
@@ -201,16 +235,27 @@ def infer(
     return Inference(tuple(scores), tuple(repeats), value, matrix, replaced, indefinite)
 
 
+def _between(value: Array, others: Sequence[Array], shares: Array) -> Array:
+    """The candidates' mean squared distance from the stack's estimates, shape (P,); the shares have shape (P, J)."""
+    distances = (np.stack(others, axis=1) - value[:, None]) ** 2
+    return np.asarray(np.where(shares > 0, shares * distances, 0.0).sum(axis=1))
+
+
 def _median(
-    estimates: Sequence[Estimate], spreads: Sequence[_Spread], weights: Weights, clusters: Clusters
+    estimates: Sequence[Estimate],
+    spreads: Sequence[_Spread],
+    between: Sequence[Array],
+    weights: Weights,
+    clusters: Clusters,
 ) -> tuple[Array, Array]:
     """Combine repeats; shapes (K,) and (K, K)."""
-    if len(estimates) == 1:
+    if len(estimates) == 1 and not between:
         return estimates[0].value, spreads[0].matrix
     values = np.stack([e.value for e in estimates])
     middle = np.median(values, axis=0)
     matrices = np.stack([spread.matrix for spread in spreads])
-    variances = np.median(np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2, axis=0)
+    each = np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2
+    variances = np.median(each + np.stack(between) if between else each, axis=0)
     averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters, estimates[0].used)
     return middle, with_variances(averaged, variances)
 

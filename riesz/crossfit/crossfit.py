@@ -103,15 +103,13 @@ class Candidate:
     fits : tuple of Fit
         One per split, repeat by repeat.
     predictions : tuple of Predictions, one per repeat
-        Rescaled if rr is scale-free and, if ``trim`` was given, trimmed. Empty for a stack from a file.
-    estimates : tuple of ndarray, each of shape (K,), or None
-        Estimates and standard errors, for a stack from a file.
+        Rescaled if rr is scale-free and, if ``trim`` was given, trimmed. Empty for a stack from a file, which holds the
+        candidates' scores instead.
     """
 
     learner: Learner
     fits: tuple[Fit, ...]
     predictions: tuple[Predictions, ...]
-    estimates: tuple[Array, Array] | None = None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.predictions import Predictions
+from riesz.storage.coding import stored
 
 
+@stored
 @dataclass(frozen=True)
 class Scores:
     r"""What an estimator returns.

@@ -12,42 +12,43 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from riesz.arrays import Array, ratio
-from riesz.crossfit.crossfit import Candidate
+from riesz.arrays import Array
 from riesz.estimators import ESTIMATORS
 from riesz.inference import Sampling, infer
-from riesz.results.parts import FitParts
+from riesz.results.parts import FitParts, mu_shares, rr_shares
 from riesz.results.summary import number
 
 STACK = "stack"  # the last row of the tables
 LITTLE = 0.05  # a candidate with less weight than this, in mu and in rr, has no say
 
 
-def candidate_estimates(parts: FitParts, candidate: Candidate) -> tuple[Array, Array]:
-    """What one candidate alone estimates, with standard errors, each of shape (K,); NaN for what it cannot give."""
-    if candidate.estimates is not None:
-        return candidate.estimates
-    missing = np.full(len(parts.names), np.nan)
+def candidate_estimates(parts: FitParts) -> tuple[Array, Array]:
+    """What each candidate alone estimates, with standard errors, shapes (J, K); NaN for what it cannot give."""
     estimator = ESTIMATORS[parts.model.settings.estimator]
-    if estimator.needs_rr and not candidate.learner.learns_rr:
-        return missing, missing
     sampling = Sampling(parts.model.weights, parts.clusters.codes, parts.model.settings.target)
-    inference = infer(candidate.predictions, parts.design, estimator, sampling)
-    return inference.value, inference.errors()
+    values, errors = [], []
+    for place in range(len(parts.crossfit.candidates)):
+        scores = [repeat.scores[place] for repeat in parts.alternatives]
+        inference = infer(parts.crossfit.predictions, parts.design, estimator, sampling, scores=scores)
+        values.append(inference.value)
+        errors.append(inference.errors())
+    return np.stack(values), np.stack(errors)
 
 
 def candidate_table(parts: FitParts) -> pd.DataFrame:
     """One row per parameter and learner of the stack, then the stack; see ``Results.candidates``."""
-    names = candidate_names(parts)
-    shares = stacking_shares(parts)
-    lines = []
-    for place, (name, candidate) in enumerate(zip(names, parts.crossfit.candidates, strict=True)):
-        value, errors = candidate_estimates(parts, candidate)
-        for c, parameter in enumerate(parts.names):
-            lines.append((parameter, name, value[c], errors[c], *(share[c, place] for share in shares)))
-    if parts.crossfit.stacking:
-        value, errors = parts.inference.value, parts.inference.errors()
-        lines += [(parameter, STACK, value[c], errors[c], 1.0, 1.0) for c, parameter in enumerate(parts.names)]
+    names, lines = candidate_names(parts), []
+    if parts.alternatives:
+        values, errors = candidate_estimates(parts)
+        shares = np.mean([mu_shares(s, parts.design) for s in parts.crossfit.stacking], axis=0)
+        weights = np.mean([rr_shares(s) for s in parts.crossfit.stacking], axis=0)
+        for place, name in enumerate(names):
+            for c, parameter in enumerate(parts.names):
+                line = values[place, c], errors[place, c], shares[place], weights[c, place]
+                lines.append((parameter, name, *line))
+    value, error = parts.inference.value, parts.inference.errors()
+    last = STACK if parts.alternatives else names[0]
+    lines += [(parameter, last, value[c], error[c], 1.0, 1.0) for c, parameter in enumerate(parts.names)]
     table = pd.DataFrame(lines, columns=["parameter", "learner", "estimate", "std_error", "weight_mu", "weight_rr"])
     half = stats.norm.isf(0.025) * table["std_error"]
     table.insert(4, "conf_low", table["estimate"] - half)
@@ -70,7 +71,7 @@ def stacking_table(parts: FitParts) -> pd.DataFrame:
     mu = np.mean([stacking.mu for stacking in stackings], axis=0)
     arms = parts.arms if len(mu) > 1 else []
     mu_loss = np.mean([stacking.mu_loss for stacking in stackings], axis=0)
-    shares = np.mean([_contributions(stacking.rr, stacking.scales) for stacking in stackings], axis=0)
+    shares = np.mean([rr_shares(stacking) for stacking in stackings], axis=0)
     rr_loss = np.mean([stacking.rr_loss for stacking in stackings], axis=0)
     scales = np.mean([np.where(stacking.claims, stacking.scales, np.nan) for stacking in stackings], axis=0)
     lines: dict[tuple[str, str], tuple[float, float, float]] = {}
@@ -101,30 +102,6 @@ def candidate_names(parts: FitParts) -> list[str]:
         f"{word} ({words[: place + 1].count(word)})" if words.count(word) > 1 else word
         for place, word in enumerate(words)
     ]
-
-
-def stacking_shares(parts: FitParts) -> tuple[Array, Array]:
-    """Each candidate's share in mu (mean over arms, by their rows) and in rr, means over repeats; shapes (K, J)."""
-    count, components = len(parts.crossfit.candidates), len(parts.names)
-    if not parts.crossfit.stacking:
-        return np.ones((components, count)), np.ones((components, count))
-    strata, weights = parts.design.strata, parts.design.weights
-    rows = np.ones(1)
-    if strata is not None:
-        sums = np.bincount(np.unique(strata, return_inverse=True)[1], weights=weights)
-        rows = sums / sums.sum()
-    stackings = parts.crossfit.stacking
-    mu = np.mean([rows @ s.mu if len(s.mu) == len(rows) else s.mu[0] for s in stackings], axis=0)
-    rr = np.mean([_contributions(s.rr, s.scales) for s in stackings], axis=0)
-    return np.broadcast_to(mu, (components, count)), rr
-
-
-def _contributions(weights: Array, scales: Array) -> Array:
-    """Weights of rr as shares: what they are once every candidate is brought to its own best scale."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        brought = np.where(weights > 0, weights / scales, 0.0)
-    totals = brought.sum(axis=1, keepdims=True)
-    return ratio(brought, totals, otherwise=0.0)
 
 
 def about_left_out(parts: FitParts) -> list[str]:

@@ -23,9 +23,10 @@ from riesz.design.stored import from_stored, to_stored
 from riesz.design.table import ClusterLabels, Table
 from riesz.errors import DataError, EstimandError, RieszError
 from riesz.estimands import ESTIMANDS, Component
+from riesz.inference import Alternatives
 from riesz.learners import LEARNERS, Fit, Learner
 from riesz.predictions import Predictions
-from riesz.results.file_checks import check_fitted, check_model
+from riesz.results.file_checks import check_fitted, check_model, check_stacking
 from riesz.results.file_settings import UnknownEstimatorError, old_settings, read_settings, write_settings
 from riesz.results.model import Model
 from riesz.results.remembered import RememberedFit, RememberedLearner
@@ -60,8 +61,8 @@ class Contents:
     clusters : ClusterLabels
     params : ndarray, shape (K,)
     covariance : ndarray, shape (K, K)
-    estimates : tuple of (ndarray, ndarray), one per candidate
-        What each alone estimates, with standard errors.
+    alternatives : tuple of Alternatives, one per repeat
+        What the candidates of a stack say; empty for a single learner.
     """
 
     model: Model
@@ -69,7 +70,7 @@ class Contents:
     clusters: ClusterLabels
     params: Array
     covariance: Array
-    estimates: tuple[tuple[Array, Array], ...]
+    alternatives: tuple[Alternatives, ...]
 
 
 def write_fit(path: Any, contents: Contents) -> None:
@@ -209,7 +210,9 @@ def _put_together(document: Any, reader: Reader) -> Contents:
     fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
     clusters = _read_clusters(document["clusters"], reader)
     candidates, stacking, left_out = _read_candidates(document, model, fitted["predictions"], reader)
-    check_fitted(model, fitted, clusters, candidates, stacking)
+    alternatives = reader.read(document["alternatives"]) if "alternatives" in document else ()
+    check_fitted(model, fitted, clusters, candidates)
+    check_stacking(len(candidates), stacking, alternatives, len(fitted["folds"]), model.blueprint.design)
     predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
     splits = _splits(fitted["folds"], fitted["trained"])
     whole = CrossFit(
@@ -223,12 +226,11 @@ def _put_together(document: Any, reader: Reader) -> Contents:
         left_out,
         splits,
     )
-    estimates = tuple(candidate.estimates for candidate in candidates if candidate.estimates is not None)
-    return Contents(model, trimmed(whole, caps), clusters, fitted["params"], fitted["covariance"], estimates)
+    return Contents(model, trimmed(whole, caps), clusters, fitted["params"], fitted["covariance"], alternatives)
 
 
 def _write_candidates(contents: Contents, writer: Writer) -> dict[str, Any]:
-    """The fits of one learner, or for a stack those of each candidate with its estimates, and how they are combined."""
+    """The fits of one learner, or for a stack those of each candidate with its scores, and how they are combined."""
     model, crossfit = contents.model, contents.crossfit
     first = crossfit.candidates[0]
     if len(crossfit.candidates) == 1 and first.learner == model.learner:
@@ -238,13 +240,13 @@ def _write_candidates(contents: Contents, writer: Writer) -> dict[str, Any]:
         {
             "learner": _write_learner(candidate.learner, design, candidate.fits, writer),
             "fits": _write_fits(candidate.learner, candidate.fits, writer),
-            "estimates": writer.write(estimates),
         }
-        for candidate, estimates in zip(crossfit.candidates, contents.estimates, strict=True)
+        for candidate in crossfit.candidates
     ]
     return {
         "members": members,
         "stacking": writer.write(crossfit.stacking),
+        "alternatives": writer.write(contents.alternatives),
         "left_out": dict(crossfit.left_out),
     }
 
@@ -260,7 +262,7 @@ def _read_candidates(
     for member in document["members"]:
         learner = reader.read(member["learner"])
         fits = _read_fits([reader.read(one) for one in member["fits"]], design, learner)
-        candidates.append(Candidate(learner, fits, (), reader.read(member["estimates"])))
+        candidates.append(Candidate(learner, fits, ()))
     return tuple(candidates), reader.read(document["stacking"]), document["left_out"]
 
 

@@ -21,6 +21,7 @@ from riesz.design.stored import to_stored
 from riesz.design.table import ClusterLabels
 from riesz.errors import LearnerError
 from riesz.estimands.treatment import Treatment
+from riesz.inference import Alternatives
 from riesz.learners import Fit, Learner
 from riesz.predictions import Predictions
 from riesz.results.model import Model
@@ -185,7 +186,6 @@ def check_fitted(
     fitted: Mapping[str, Any],
     clusters: ClusterLabels,
     candidates: Sequence[Candidate],
-    stacking: Sequence[Stacking],
 ) -> None:
     """What was estimated: predictions, folds, clusters, and fits that can predict."""
     design = model.blueprint.design
@@ -216,14 +216,13 @@ def check_fitted(
         _need(len(candidate.fits) == sum(len(masks) for masks in trained), "not one fit for each fold")
         for fit in candidate.fits:
             _check_fit(fit, design, candidate.learner)
-    _check_stacking(candidates, stacking, repeats, design)
 
 
-def _check_stacking(
-    candidates: Sequence[Candidate], stacking: Sequence[Stacking], repeats: int, design: Design
+def check_stacking(
+    count: int, stacking: Sequence[Stacking], alternatives: Sequence[Alternatives], repeats: int, design: Design
 ) -> None:
-    """Weights and losses of a stack, and what each candidate estimates."""
-    count, components = len(candidates), design.components
+    """Weights and losses of a stack with a number of candidates, and their scores."""
+    components, n = design.components, len(design)
     arms = 1 if design.strata is None else len(np.unique(design.strata))
     _need(conforms(stacking, tuple[Stacking, ...]), "the weights of the stack")
     _need(len(stacking) == (repeats if count > 1 else 0), "not one set of weights per repeat")
@@ -235,14 +234,13 @@ def _check_stacking(
         _need(weights.rr_loss.shape == (components, count + 1), "the losses of rr have the wrong shape")
         _need(weights.scales.shape == (components, count), "the scales have the wrong shape")
         _need(weights.claims.shape == (count,), "the claims have the wrong shape")
-    numbers = npt.NDArray[np.float64]
-    for candidate in candidates:
-        if candidate.estimates is not None:
-            _need(conforms(candidate.estimates, tuple[numbers, numbers]), "the estimates of a learner")
-            _need(
-                all(values.shape == (components,) for values in candidate.estimates),
-                "the estimates have the wrong shape",
-            )
+    _need(conforms(alternatives, tuple[Alternatives, ...]), "the scores of the learners")
+    _need(len(alternatives) == len(stacking), "not one set of scores per repeat")
+    for repeat in alternatives:
+        _finite(repeat.shares, (components, count), "the shares of the learners")
+        _need(len(repeat.scores) == count, "not one set of scores per learner")
+        for scores in repeat.scores:
+            _need(scores.values.shape == scores.residuals.shape == (components, n), "the scores have the wrong shape")
 
 
 def check_clusters(clusters: ClusterLabels, n: int) -> None:

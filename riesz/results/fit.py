@@ -18,10 +18,11 @@ from riesz.diagnostics.sensitivity import Elements
 from riesz.diagnostics.warnings import Concerns
 from riesz.errors import RieszError, nearest
 from riesz.estimators import Scores
+from riesz.inference import Alternatives
 from riesz.plots import PLOTS
 from riesz.predictions import Predictions
 from riesz.results.benchmarks import benchmark_table, fit_elements
-from riesz.results.candidates import candidate_estimates, candidate_table, stacking_table
+from riesz.results.candidates import candidate_table, stacking_table
 from riesz.results.checks import (
     concerns,
     diagnostics_table,
@@ -83,7 +84,12 @@ class Results(Parameters):
     """
 
     def __init__(
-        self, model: Model, crossfit: CrossFit, clusters: ClusterLabels, scores: Sequence[Scores] | None = None
+        self,
+        model: Model,
+        crossfit: CrossFit,
+        clusters: ClusterLabels,
+        scores: Sequence[Scores] | None = None,
+        alternatives: Sequence[Alternatives] | None = None,
     ) -> None:
         """Estimate from a cross-fit.
 
@@ -94,9 +100,11 @@ class Results(Parameters):
         clusters : ClusterLabels
         scores : sequence of Scores, optional
             Those of the same cross-fit, one per repeat, if they are known already.
+        alternatives : sequence of Alternatives, optional
+            What the candidates of a stack say, one per repeat, if it is known already.
         """
         self._crossfit = crossfit
-        self._parts = fit_parts(model, crossfit, clusters, scores)
+        self._parts = fit_parts(model, crossfit, clusters, scores, alternatives)
         inference = self._parts.inference
         notes = two_way_notes(inference, model.exog_names)
         super().__init__(model, clusters, inference.value, inference.covariance, notes)
@@ -145,7 +153,7 @@ class Results(Parameters):
 
         A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree by more than their
         errors, the answer depends on how mu and rr are learned; the summary then says so first. A fit of a single learner has one
-        row. In a fit from a file the standard errors are those of the fit that was saved.
+        row.
 
         Returns
         -------
@@ -207,7 +215,8 @@ class Results(Parameters):
         clusters = self.model.table.clusters(cluster, self.model.kept)
         if self._parts.folds > 1:
             warn_of_cut_clusters(self._crossfit.splits[0], clusters)
-        return type(self)(self.model, self._crossfit, clusters, self._parts.inference.scores)
+        known = self._parts.inference.scores, self._parts.alternatives
+        return type(self)(self.model, self._crossfit, clusters, *known)
 
     # tables
 
@@ -914,8 +923,9 @@ class Results(Parameters):
         write_fit(path, self._contents())
 
     def _contents(self) -> Contents:
-        estimates = [candidate_estimates(self._parts, candidate) for candidate in self._crossfit.candidates]
-        return Contents(self.model, self._crossfit, self._clusters, self._value, self._covariance, tuple(estimates))
+        return Contents(
+            self.model, self._crossfit, self._clusters, self._value, self._covariance, self._parts.alternatives
+        )
 
     def __copy__(self) -> Self:
         return self  # immutable

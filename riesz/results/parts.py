@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
+from riesz.arrays import Array, ratio
 from riesz.crossfit.crossfit import CrossFit
+from riesz.crossfit.stacking import Stacking
 from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
 from riesz.diagnostics.balance import balance_table
 from riesz.diagnostics.influence import Codes
 from riesz.diagnostics.weights import representer_health, with_anchor_errors
 from riesz.errors import RieszError
-from riesz.estimators import ESTIMATORS, Scores
-from riesz.inference import Estimate, Inference, Projection, Sampling, infer
+from riesz.estimators import ESTIMATORS, Estimator, Scores
+from riesz.inference import Alternatives, Estimate, Inference, Projection, Sampling, infer
 from riesz.predictions import Predictions, average
 from riesz.results.model import Model
 
@@ -35,12 +38,15 @@ class FitParts:
     clusters : ClusterLabels
     inference : Inference
         The estimates by ``model.settings.estimator``, with the scores they come from.
+    alternatives : tuple of Alternatives, one per repeat
+        What the candidates of a stack say; empty for a single learner.
     """
 
     model: Model
     crossfit: CrossFit
     clusters: ClusterLabels
     inference: Inference
+    alternatives: tuple[Alternatives, ...]
 
     @property
     def design(self) -> Design:
@@ -136,7 +142,7 @@ class FitParts:
 
     def infer(self, estimator: str, predictions: Sequence[Predictions]) -> Inference:
         """The estimates by an estimator from predictions of all repeats."""
-        return infer(predictions, self.design, ESTIMATORS[estimator], self._sampling)
+        return infer(predictions, self.design, ESTIMATORS[estimator], self._sampling, alternatives=self.alternatives)
 
     def project(self, projection: Projection) -> Inference:
         """The estimates projected on functions of the rows, from the scores of the fit."""
@@ -146,6 +152,7 @@ class FitParts:
             ESTIMATORS[self.model.settings.estimator],
             self._sampling,
             scores=self.inference.scores,
+            alternatives=self.alternatives,
             projection=projection,
         )
 
@@ -155,9 +162,49 @@ class FitParts:
 
 
 def fit_parts(
-    model: Model, crossfit: CrossFit, clusters: ClusterLabels, scores: Sequence[Scores] | None = None
+    model: Model,
+    crossfit: CrossFit,
+    clusters: ClusterLabels,
+    scores: Sequence[Scores] | None = None,
+    alternatives: Sequence[Alternatives] | None = None,
 ) -> FitParts:
-    """Estimate from a cross-fit; ``scores`` of the same cross-fit, if known, are not computed again."""
+    """Estimate from a cross-fit; ``scores`` and ``alternatives`` of the same cross-fit, if known, are not computed again."""
     sampling = Sampling(model.weights, clusters.codes, model.settings.target)
     estimator, design = ESTIMATORS[model.settings.estimator], model.blueprint.design
-    return FitParts(model, crossfit, clusters, infer(crossfit.predictions, design, estimator, sampling, scores=scores))
+    if alternatives is None:
+        alternatives = _alternatives(crossfit, design, estimator)
+    inference = infer(crossfit.predictions, design, estimator, sampling, scores=scores, alternatives=alternatives)
+    return FitParts(model, crossfit, clusters, inference, tuple(alternatives))
+
+
+def _alternatives(crossfit: CrossFit, design: Design, estimator: Estimator) -> list[Alternatives]:
+    """The scores of a stack's candidates, and their shares; a candidate without what the estimator needs has none."""
+    result = []
+    for repeat, stacking in enumerate(crossfit.stacking):
+        scores = tuple(estimator(candidate.predictions[repeat], design) for candidate in crossfit.candidates)
+        result.append(Alternatives(scores, stacking_shares(stacking, design, scores)))
+    return result
+
+
+def stacking_shares(stacking: Stacking, design: Design, scores: Sequence[Scores]) -> Array:
+    """Each candidate's share in the stack, shape (K, J): the mean of its shares in mu and in rr; 0 without an estimate."""
+    mu, rr = mu_shares(stacking, design), rr_shares(stacking)
+    shares = (mu + rr) / 2 if rr.any() else np.broadcast_to(mu, rr.shape)
+    known = np.stack([np.isfinite(candidate.values).all(axis=1) for candidate in scores], axis=1)
+    shares = np.where(known, shares, 0.0)
+    return ratio(shares, shares.sum(axis=1, keepdims=True), otherwise=0.0)
+
+
+def mu_shares(stacking: Stacking, design: Design) -> Array:
+    """Each candidate's share in mu, the mean over arms by their rows, shape (J,)."""
+    if len(stacking.mu) == 1:
+        return np.asarray(stacking.mu[0])
+    assert design.strata is not None
+    sums = np.bincount(np.unique(design.strata, return_inverse=True)[1], weights=design.weights)
+    return np.asarray(sums @ stacking.mu / sums.sum())
+
+
+def rr_shares(stacking: Stacking) -> Array:
+    """Each candidate's share in rr, shape (K, J): the weights once every rr is brought to its best scale."""
+    brought = np.where(stacking.rr > 0, ratio(stacking.rr, stacking.scales, otherwise=0.0), 0.0)
+    return ratio(brought, brought.sum(axis=1, keepdims=True), otherwise=0.0)
