@@ -69,8 +69,8 @@ def build(
     Blueprint
     """
     if formula.treatment_expression is not None:
-        made = evaluate_term(formula.treatment_expression, data, context, "treatment")
-        data = replace_columns(data, {formula.treatment: made})
+        computed = evaluate_term(formula.treatment_expression, data, context, "treatment")
+        data = replace_columns(data, {formula.treatment: computed})
     kind = _treatment_kind(estimands, data[formula.treatment])
     treatment, column = describe_treatment(data[formula.treatment], formula.reference, kind, estimands[0].verb)
     if not treatment.levels:
@@ -202,7 +202,7 @@ def stack_moment(
     keys: list[tuple[str | None, Mapping[str, pd.Series]]] = []
     weights: list[dict[int, Array]] = []
     for form in forms:
-        own: dict[int, Array] = {}
+        by_index: dict[int, Array] = {}
         for reading in form.readings:
             changes = columns.changed(reading.frame)
             index = _known(keys, reading.wrt, changes)
@@ -211,12 +211,12 @@ def stack_moment(
                 keys.append((reading.wrt, changes))
                 points.append(_points(columns, treatment, changes, reading.wrt, data))
                 readings.append(reading)
-            own[index] = own.get(index, 0.0) + reading.weight
-        weights.append(own)
+            by_index[index] = by_index.get(index, 0.0) + reading.weight
+        weights.append(by_index)
     n = len(data)
     stacked = np.zeros((len(forms), len(points), n))
-    for c, own in enumerate(weights):
-        for index, weight in own.items():
+    for c, by_index in enumerate(weights):
+        for index, weight in by_index.items():
             stacked[c, index] = weight
     if not np.isfinite(stacked).all():
         raise EstimandError(
@@ -261,7 +261,7 @@ def looks(
         inputs = treatment.inputs(replace_columns(sample.data, changes))
         return Look(reading.weight, inputs, along, bool(changes.keys() - {treatment.name}))
 
-    return tuple(tuple(look(one) for one in component.moment(Mu(), data).readings) for component in components)
+    return tuple(tuple(look(reading) for reading in component.moment(Mu(), data).readings) for component in components)
 
 
 def stack_anchors(
@@ -275,9 +275,9 @@ def stack_anchors(
         _anchor(anchor, readings, component.name, data) for anchor, component in zip(anchors, components, strict=True)
     ]
     return Evaluation(
-        np.stack([one.observed for one in each]),
-        np.stack([one.values for one in each]),
-        np.stack([one.slopes for one in each]),
+        np.stack([evaluation.observed for evaluation in each]),
+        np.stack([evaluation.values for evaluation in each]),
+        np.stack([evaluation.slopes for evaluation in each]),
     )
 
 
@@ -303,7 +303,7 @@ def _anchor(
 
     observed = beta(data)
     values = np.stack([beta(reading.frame) for reading in readings])
-    slopes = np.stack([np.zeros(len(data)) if one.wrt is None else read(one, beta) for one in readings])
+    slopes = np.stack([np.zeros(len(data)) if reading.wrt is None else read(reading, beta) for reading in readings])
     if not all(np.isfinite(part).all() for part in (observed, values, slopes)):
         raise EstimandError(
             f"The anchor of {name} is missing or infinite on some rows; wanted a finite known function."

@@ -110,7 +110,11 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         design.weights,
     )
     components = bind(recipe.estimands, sample)
-    _check_made([one.name for one in components], [one.name for one in blueprint.components], "parameters")
+    _check_made(
+        [component.name for component in components],
+        [component.name for component in blueprint.components],
+        "parameters",
+    )
     moment, readings = stack_moment(
         [component.moment(Mu(), frame) for component in components], components, columns, treatment, frame
     )
@@ -168,11 +172,11 @@ def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
     return formula
 
 
-def _check_made(made: Sequence[str], fitted: Sequence[str], what: str) -> None:
+def _check_made(new: Sequence[str], fitted: Sequence[str], what: str) -> None:
     """Formula and estimands of a file that was altered may ask for something else than was fitted."""
-    if list(made) != list(fitted):
+    if list(new) != list(fitted):
         raise DataError(
-            f"Formula and estimands make other {what} than the fit has ({listing(made, 3)}; expected {listing(fitted, 3)}), "
+            f"Formula and estimands make other {what} than the fit has ({listing(new, 3)}; expected {listing(fitted, 3)}), "
             "so it cannot predict. Was the file altered? Use the fit that was saved, or fit again."
         )
 
@@ -207,8 +211,8 @@ def _frame(
     named = [name for name in frame.columns if name != treatment]
     frame = replace_columns(frame, {name: _conform(frame[name], fitted[name]) for name in named})
     if formula.treatment_expression is not None:
-        made = evaluate_term(formula.treatment_expression, frame, recipe.context, "treatment", fitted)
-        frame = replace_columns(frame, {treatment: made})
+        column = evaluate_term(formula.treatment_expression, frame, recipe.context, "treatment", fitted)
+        frame = replace_columns(frame, {treatment: column})
     arms = blueprint.treatment.levels
     frame = replace_columns(frame, {treatment: _conform(frame[treatment], fitted[treatment])})
     unseen = sorted(set(frame[treatment].unique()) - set(arms)) if arms else []

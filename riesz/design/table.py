@@ -160,14 +160,14 @@ class Table:
                     f"cluster `{name}` is missing on {int(used.isna().sum())} rows in use; give every row a cluster."
                 )
             try:
-                made, levels = pd.factorize(used, sort=True)
+                numbers, levels = pd.factorize(used, sort=True)
             except TypeError:
                 raise DataError(
                     f"cluster `{name}` holds {used.dtype} values that are no labels; wanted text or numbers."
                 ) from None
-            if made.max() == 0:
+            if numbers.max() == 0:
                 raise DataError(f"cluster `{name}` has a single value; clustered errors want at least two clusters.")
-            codes.append(np.asarray(made, dtype=np.intp))
+            codes.append(np.asarray(numbers, dtype=np.intp))
             labels.append(pd.Index(levels, name=name))
         return ClusterLabels(tuple(columns), tuple(codes), tuple(labels))
 

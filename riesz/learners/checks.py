@@ -32,7 +32,7 @@ def check_settings(
 def check_number(
     learner: object,
     field: str,
-    wanted: str,
+    expected: str,
     *,
     at_least: float = -np.inf,
     above: float = -np.inf,
@@ -45,7 +45,7 @@ def check_number(
         return
     number = isinstance(got, (int, float)) and not isinstance(got, bool)
     if not (number and np.isfinite(got) and at_least <= got and above < got < below):
-        raise LearnerError(f"{type(learner).__name__}({field}={got!r}): wanted {wanted}.")
+        raise LearnerError(f"{type(learner).__name__}({field}={got!r}): expected {expected}.")
 
 
 def plain(learner: object, field: str) -> Any:

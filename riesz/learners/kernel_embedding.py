@@ -281,7 +281,7 @@ def _choose(
         residuals = target - vectors @ (shrink * rotated)
         if clusters:
             left = [_without(vectors[g], shrink, residuals[g]) for g in clusters]
-            losses.append(sum(float(one @ one) for one in left))
+            losses.append(sum(float(residual @ residual) for residual in left))
         else:
             room = 1.0 - vectors**2 @ shrink
             losses.append(float(((residuals / np.clip(room, 1e-10, None)) ** 2).sum()))

@@ -203,7 +203,7 @@ def _put_together(document: Any, reader: Reader) -> Contents:
     model = _read_model(document, reader)
     fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
     clusters = _read_clusters(document["clusters"], reader)
-    fits = _read_fits([reader.read(one) for one in document["fits"]], model.blueprint.design, model.learner)
+    fits = _read_fits([reader.read(fit) for fit in document["fits"]], model.blueprint.design, model.learner)
     check_fitted(model, fitted, clusters, fits)
     predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
     splits = _splits(fitted["folds"], fitted["trained"])
@@ -236,9 +236,9 @@ def _write_clusters(clusters: ClusterLabels, writer: Writer) -> Any:
 
 def _read_clusters(stored: Any, reader: Reader) -> ClusterLabels:
     return ClusterLabels(
-        tuple(one["name"] for one in stored),
-        tuple(reader.read({"array": one["codes"]}) for one in stored),
-        tuple(read_index(one["labels"], reader, one["count"]) for one in stored),
+        tuple(clustering["name"] for clustering in stored),
+        tuple(reader.read({"array": clustering["codes"]}) for clustering in stored),
+        tuple(read_index(clustering["labels"], reader, clustering["count"]) for clustering in stored),
     )
 
 

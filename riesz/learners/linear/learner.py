@@ -200,7 +200,7 @@ def riesz_coefficients(
 ) -> tuple[Array, dict[str, float]]:
     """Coefficients of rr, shape (p, K); up to scale when constrained."""
     m = moments(design, basis)
-    found, chosen = [], {}
+    directions, chosen = [], {}
     for c in range(design.components):
         lam = choose_riesz_penalty(design, basis, c, m[c], basis.penalties)[0] if penalty == "loo" else float(penalty)
         direction = m[c] * basis.shrink(lam)
@@ -216,9 +216,9 @@ def riesz_coefficients(
                 direction = direction * h / (m[c] @ direction)  # up to scale
             else:
                 direction = direction * (m[c] @ direction) / (direction @ direction)
-        found.append(basis.transform @ direction)
+        directions.append(basis.transform @ direction)
         chosen[f"rr_penalty_{c}"] = lam
-    return np.column_stack(found), chosen
+    return np.column_stack(directions), chosen
 
 
 def need_identification(design: Design, rows: int) -> None:

@@ -137,7 +137,9 @@ class Propensity(Learner):
         return fits
 
     def describe(self, family: str) -> str:
-        names = ["boosted trees" if one is None else type(one).__name__ for one in (self.outcome, self.propensity)]
+        names = [
+            "boosted trees" if model is None else type(model).__name__ for model in (self.outcome, self.propensity)
+        ]
         return f"Propensity ({', '.join(names)})"
 
     def _models(self, sample: Design) -> tuple[Any, Any]:

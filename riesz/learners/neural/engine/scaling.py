@@ -76,7 +76,7 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
     y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
     if design.family == "binomial":
         y_mean, y_spread = 0.0, 1.0
-    one = np.ones(1)
+    unit = np.ones(1)
     if kind == "paper":
         rest = len(design.covariates)
         t = inputs.shape[1] - rest
@@ -84,9 +84,9 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
             np.concatenate([np.full(t, low), np.zeros(rest)]),
             np.concatenate([np.full(t, span), np.ones(rest)]),
         )
-        return Scale(centre, spread, low, span, y_mean, y_spread, one, one)
+        return Scale(centre, spread, low, span, y_mean, y_spread, unit, unit)
     spread = units(inputs, share, constant=np.inf)
-    return Scale(share @ inputs, spread, low, span, y_mean, y_spread, one, one)
+    return Scale(share @ inputs, spread, low, span, y_mean, y_spread, unit, unit)
 
 
 def units(columns: Array, share: Array, constant: float) -> Array:

@@ -176,11 +176,11 @@ class _Run:
         cuts = [(slice(None), None)] if bias is None else [(slice(0, first), None), (slice(first, None), bias)]
         self.plan: list[tuple[tuple[float, float, float], list[list[Tensor]], list[Tensor], Tensor]] = []
         for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
-            own = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
+            members = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
             for cut, apart in cuts:
                 state = (self.networks.flat, self.networks.gradient, self.first, self.second)
-                steps = self._tensor([self.active[at].steps for at in own])
-                tensors = [[part[at, cut] for at in own] for part in state]
+                steps = self._tensor([self.active[at].steps for at in members])
+                tensors = [[part[at, cut] for at in members] for part in state]
                 rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
                 decay, momentum = (
                     (self.schedule.weight_decay, self.schedule.momentum) if apart is None else (0.0, USUAL_MOMENTUM)

@@ -65,10 +65,11 @@ class PropensityLoss(Objective):
     def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
         w, logit = batch.weights, outputs.heads[..., 0]
         rr, _ = self._representer(logit, batch)
-        own = torch.where(_treated(batch), 1.0, -1.0) * (self._squeezed(logit) - 0.5) + 0.5  # that of the observed arm
+        sign = torch.where(_treated(batch), 1.0, -1.0)
+        probability = sign * (self._squeezed(logit) - 0.5) + 0.5  # that of the observed arm
         targeted = outputs.outcome + (rr * outputs.extras.unsqueeze(1)).sum(dim=2)
         parts = {
-            "propensity_loss": -(w * evenly(torch.log, own)).sum(dim=1),
+            "propensity_loss": -(w * evenly(torch.log, probability)).sum(dim=1),
             "targeted_loss": (w * losses(targeted, batch.y, self.family)).sum(dim=1),
             "outcome_loss": (w * losses(outputs.outcome, batch.y, self.family)).sum(dim=1),
         }
