@@ -18,7 +18,7 @@ def is_arrow(values: object) -> bool:
 
 
 def copy_table(table: Any) -> Any:
-    """A pyarrow table whose numbers have memory of their own: it may have been a numpy array, which the user goes on to change."""
+    """A copy of a pyarrow table's numbers: their memory may belong to a numpy array that the user later changes."""
     import pyarrow
 
     rows = pyarrow.array(np.arange(table.num_rows))

@@ -121,7 +121,8 @@ def _treatment_kind(estimands: Sequence[Estimand], column: pd.Series) -> Treatme
     if {"arms", "number"} <= kinds:
         verbs = ", ".join(estimand.verb for estimand in estimands)
         raise EstimandError(
-            f"The estimands {verbs} want a treatment with arms and a continuous one at once. Fit them apart."
+            f"The estimands {verbs} cannot be fitted together: some need a treatment with arms, others a continuous one. "
+            "Fit them separately."
         )
     return next(iter(kinds - {"any"}), "any")
 
@@ -133,7 +134,7 @@ def outcome_values(formula: Formula, data: pd.DataFrame, family: str, context: M
         levels = list(column.cat.categories)
         if family != "binomial" or len(levels) != 2:
             raise DataError(
-                f"The outcome `{formula.outcome}` holds labels ({len(levels)} of them); wanted numbers. Two labels work with "
+                f"The outcome `{formula.outcome}` holds labels ({len(levels)} of them); it must be numeric. Two labels work with "
                 "family='binomial', the second counting as 1."
             )
         column = (column == levels[1]).astype(float)
@@ -151,11 +152,11 @@ def _outcome(
     _refuse_extremes(y, f"The outcome `{formula.outcome}`")
     if np.ptp(y) == 0:
         raise DataError(
-            f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); there is no effect to find."
+            f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); no effect can be estimated."
         )
     lowest, highest = (0.0, 1.0) if family == "binomial" else bounds or (-np.inf, np.inf)
     if y.min() < lowest or y.max() > highest:
-        said = "family='binomial' wants values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
+        said = "family='binomial' expects values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
         raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {said}.")
     return y
 
@@ -220,7 +221,7 @@ def stack_moment(
             stacked[c, index] = weight
     if not np.isfinite(stacked).all():
         raise EstimandError(
-            "The moment multiplies a reading of mu by a missing or infinite value; wanted finite weights."
+            "The moment multiplies a reading of mu by a missing or infinite value; weights must be finite."
         )
     normalizer = np.stack([np.asarray(component.normalizer(data), dtype=float) for component in components])
     return Moment(tuple(points), stacked, normalizer), readings
@@ -297,7 +298,7 @@ def _anchor(
             ) from None
         if value.ndim > 1 or (value.ndim == 1 and len(value) != len(data)):
             raise EstimandError(
-                f"The anchor of {name} has shape {value.shape}; wanted one value for each of {len(data)} rows."
+                f"The anchor of {name} has shape {value.shape}; expected one value for each of {len(data)} rows."
             )
         return np.broadcast_to(value, len(data))
 
@@ -306,18 +307,18 @@ def _anchor(
     slopes = np.stack([np.zeros(len(data)) if reading.wrt is None else read(reading, beta) for reading in readings])
     if not all(np.isfinite(part).all() for part in (observed, values, slopes)):
         raise EstimandError(
-            f"The anchor of {name} is missing or infinite on some rows; wanted a finite known function."
+            f"The anchor of {name} is missing or infinite on some rows; it must be a known function with finite values."
         )
     return Evaluation(observed, values, slopes)
 
 
 def _check_anchor(moment: Array, name: str) -> None:
-    """h_n(beta) must be told from zero; m(beta) may well be constant."""
+    """h_n(beta) must differ significantly from zero; m(beta) may be constant."""
     h, spread = float(moment.mean()), float(moment.std(ddof=1)) / np.sqrt(len(moment))
     scale = float(np.abs(moment).mean())
     if scale == 0 or abs(h) < max(2 * spread, 1e-12 * scale):
         raise EstimandError(
-            f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which cannot be told from "
-            "zero. Pass another anchor, a known function of treatment and covariates whose moment is clearly not zero: "
-            "riesz.CustomMoment(..., anchor=...)."
+            f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which is not significantly "
+            "different from zero. Pass another anchor, a known function of treatment and covariates whose moment is clearly not "
+            "zero: riesz.CustomMoment(..., anchor=...)."
         )

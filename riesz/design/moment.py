@@ -148,7 +148,7 @@ class Moment:
         rows : index of b rows
         component : int
         tilt : Evaluation, shape (b,), optional
-            A function v: the moment of v z'theta is wanted instead.
+            A function v: the moment is then that of v z'theta.
 
         Returns
         -------

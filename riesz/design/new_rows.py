@@ -173,7 +173,7 @@ def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
 
 
 def _check_made(new: Sequence[str], fitted: Sequence[str], what: str) -> None:
-    """Formula and estimands of a file that was altered may ask for something else than was fitted."""
+    """Refuse a file whose formula and estimands differ from what was fitted, because it was altered."""
     if list(new) != list(fitted):
         raise DataError(
             f"Formula and estimands make other {what} than the fit has ({listing(new, 3)}; expected {listing(fitted, 3)}), "
@@ -186,8 +186,8 @@ def _refuse_arrays(estimands: Sequence[Estimand]) -> None:
         for spec in estimand.specifications():
             if np.ndim(spec) > 0 and not isinstance(spec, str):
                 raise EstimandError(
-                    f"`{estimand.verb}` was asked with an array, one value for each row of the fit, which is silent on new rows. "
-                    "Fit again with an expression over the columns or a function of the frame."
+                    f"`{estimand.verb}` got an array with one value per row of the fit, which has no values for new rows. "
+                    "Fit again with an expression of the columns or a function of the frame."
                 )
 
 
@@ -234,13 +234,13 @@ def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
         return pd.Series(pd.Categorical(values, dtype=like.dtype), index=column.index, name=like.name)
     if like.dtype == np.float64 and column.dtype != np.float64:
         raise DataError(
-            f"Column `{like.name}` of the new data is {column.dtype}; the fit saw numbers there. Convert it to numbers."
+            f"Column `{like.name}` of the new data is {column.dtype}; it was numeric in the fit. Convert it to numbers."
         )
     return column
 
 
 def _never_seen(name: str, unseen: Any, levels: Any) -> DataError:
     return DataError(
-        f"Column `{name}` of the new data has the level {listing(unseen)}, which the fit never saw. Its levels are "
-        f"{listing(levels)}; drop those rows or map them to a level that it knows."
+        f"Column `{name}` of the new data has the level {listing(unseen)}, which does not occur in the fit. The fit's levels are "
+        f"{listing(levels)}; drop those rows or map them to one of these levels."
     )

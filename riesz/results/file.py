@@ -114,7 +114,7 @@ def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFra
 
 
 def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[Any, Reader], T]) -> T:
-    """Make what the content says; content that makes no sense is told by one error."""
+    """Build an object from an archive's content; invalid content raises a DataError."""
     try:
         return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed, _import_type))
     except UnknownEstimatorError as error:
@@ -280,7 +280,7 @@ def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer
 
 
 def _write_fits(learner: Learner, fits: Sequence[Fit], writer: Writer) -> list[Any]:
-    """What the learner says of each fit; only the numbers of the fits if a file cannot hold the learner or what it says."""
+    """The learner's details of each fit; only the numbers of the fits if a file cannot hold the learner or its details."""
     try:
         writer.write(learner)
         return [writer.write(learner.store(fit)) for fit in fits]

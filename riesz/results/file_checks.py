@@ -45,7 +45,7 @@ def _numbered(codes: AnyArray, n: int, count: int, what: str) -> None:
 
 
 def check_model(model: Model) -> None:
-    """What was asked: data, design, treatment, weights, settings."""
+    """The question: data, design, treatment, weights, settings."""
     check_fields(model)
     check_fields(model.recipe)
     blueprint, base = model.blueprint, to_stored(model.blueprint.design)
@@ -136,7 +136,7 @@ def _check_rows(model: Model, n: int) -> None:
     design = model.blueprint.design
     read = {*model.covariates, *design.hidden}.union(*design.reads)
     _need(read <= set(data.columns), "a column of the formula is not in the data")
-    _need(read <= {*model.covariates, model.blueprint.treatment.name}, "a column of the formula is no covariate")
+    _need(read <= {*model.covariates, model.blueprint.treatment.name}, "a column of the formula is not a covariate")
     usable = [data[name].dtype == np.float64 or isinstance(data[name].dtype, pd.CategoricalDtype) for name in read]
     _need(all(usable), "a column of the formula holds neither numbers nor labels")
     _need(set(table.columns) <= set(model.recipe.columns), "the columns of the table")
@@ -221,7 +221,7 @@ def check_clusters(clusters: ClusterLabels, n: int) -> None:
 
 
 def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
-    """A fit must say what it says: predictions of a row, its details and its history."""
+    """A fit must be able to predict a row and to give its details and history."""
     _need(isinstance(fit, Fit), "a fit of an unknown kind")
     _need(conforms(dict(fit.details()), Mapping[str, float]), "the details of a fit")
     _need(fit.history().columns.is_unique, "the history of a fit")
@@ -230,7 +230,7 @@ def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
     few, readings = design.take(np.arange(min(2, len(design)))), len(design.is_derivative)
     try:
         predicted = fit.predict(few)
-    except LearnerError:  # it asks the moment, which is not here; new rows bring theirs
+    except LearnerError:  # it needs the moment, which files do not hold; new rows have theirs
         return
     _check_evaluation(predicted.mu, (), readings, len(few), "a fit's mu")
     _check_evaluation(

@@ -1,7 +1,7 @@
-"""Whether a value is of the type that a dataclass declares for it: what a file says is checked before it is believed.
+"""Whether a value is of the type that a dataclass declares for it: the content of files is checked before use.
 
-Python does not check annotations, and a dataclass that is made from a file would take text for an array. Only the annotations
-that stored dataclasses use are understood; another one is an error of ours, which the tests would show.
+Python does not check annotations, and so a damaged file could put text where an array belongs. Only the annotations
+that stored dataclasses use are supported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_fields(instance: Any) -> None:
 
 
 def conforms(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says.
+    """Whether a value has the annotated type.
 
     Examples
     --------

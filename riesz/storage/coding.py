@@ -54,7 +54,7 @@ def stored(kind: type[T]) -> type[T]:
 
 
 class UnstorableError(RieszError):
-    """Something that a file cannot hold, such as a function."""
+    """An object that a file cannot hold, such as a function."""
 
 
 class Writer:

@@ -25,7 +25,7 @@ from riesz.errors import DataError
 
 Identity = Mapping[str, Any]
 COLUMNS = ("simulation", "n", "draw", "verb", "parameter", "truth", "oracle", "estimate", "std_error", "covered")
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # where an object stands in memory says nothing about it
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # addresses in memory differ between runs
 
 
 def words(value: object) -> Any:
@@ -140,11 +140,13 @@ class StudyFile:
         names = list(dict.fromkeys([*known, *self._identity]))
         other = [name for name in names if known.get(name) != self._identity.get(name)]
         if other:
-            kind = [name for name in other if "." not in name] or other  # another learner has other settings, too
-            told = [f"{name} is {known.get(name)!r} there and {self._identity.get(name)!r} here" for name in kind]
+            kind = [name for name in other if "." not in name] or other  # another learner also has other settings
+            differences = [
+                f"{name} is {known.get(name)!r} there and {self._identity.get(name)!r} here" for name in kind
+            ]
             raise DataError(
-                f"{self._path} holds the draws of another study: {'; '.join(told)}. Give another path, or remove the file if its "
-                "draws are not needed any more."
+                f"{self._path} holds the draws of another study: {'; '.join(differences)}. Give another path, or remove the file "
+                "if its draws are not needed any more."
             )
 
     def _replace(self, path: Path, text: str) -> None:

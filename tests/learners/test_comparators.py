@@ -323,9 +323,9 @@ def test_small_batches_learn_for_the_same_population_as_large_ones(kind: Any) ->
     size = {"width": 4, "depth": 1, "head_width": 2, "head_depth": 1, "validation": 0.1, "keep": "last"}
     learner = kind(**size, batch_size=64, stages=(riesz.Stage(1e-2, 100, 100), riesz.Stage(1e-3, 30, 30)))
     treated = data[data["a"] == 1]
-    wanted = np.average(treated["y"], weights=treated["w"])  # 0.57; each batch as a sample of its own gave 0.38
+    expected = np.average(treated["y"], weights=treated["w"])  # 0.57; each batch as a sample of its own gave 0.38
     options: Any = {"learner": learner, "folds": 1, "weights": "w", "estimator": "direct"}
-    assert riesz.mean("y ~ treat(a) + x", data, at=1, **options).params.iloc[0] == pytest.approx(wanted, abs=0.08)
+    assert riesz.mean("y ~ treat(a) + x", data, at=1, **options).params.iloc[0] == pytest.approx(expected, abs=0.08)
 
 
 def test_a_loss_that_is_hardly_smaller_is_not_better(binary_frame: pd.DataFrame) -> None:
@@ -356,9 +356,9 @@ def test_histories_say_what_was_minimised(binary_frame: pd.DataFrame) -> None:
         DRAGON: {"propensity_loss", "targeted_loss", "outcome_loss", "squeezed"},
         TAR: {"outcome_loss"},
     }
-    for learner, wanted in columns.items():
+    for learner, expected in columns.items():
         history = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=2).history
-        assert wanted | {"epoch", "stage", "loss", "valid_loss", "member", "network"} == set(history.columns)
+        assert expected | {"epoch", "stage", "loss", "valid_loss", "member", "network"} == set(history.columns)
         assert np.isfinite(history.to_numpy()).all()
     assert (
         riesz.plots.history(riesz.ate("y ~ treat(a) + x1", binary_frame, learner=TAR, folds=2)).get_xlabel() == "Epoch"
@@ -399,20 +399,20 @@ def test_presets() -> None:
     assert [(s.learning_rate, s.epochs, s.patience) for s in ade.stages] == [(1e-3, 100, 2), (1e-4, 300, 20)]
     assert riesz.DragonNet.paper(squeeze=0.05).squeeze == 0.05
     assert riesz.DragonNet.paper().stages == riesz.TARNet.paper().stages == ate.stages
-    with pytest.raises(riesz.LearnerError, match="wanted 'ate' or 'ade'"):
+    with pytest.raises(riesz.LearnerError, match="expected 'ate' or 'ade'"):
         riesz.RieszNet.paper("att")
 
 
 @pytest.mark.parametrize(
     ("make", "settings", "words"),
     [
-        (riesz.RieszNet, {"architecture": "resnet"}, "wanted one of 'multihead'"),
+        (riesz.RieszNet, {"architecture": "resnet"}, "expected one of 'multihead'"),
         (riesz.RieszNet, {"keep": "each"}, "'best', 'last'"),
         (riesz.RieszNet, {"rr_weight": 0.0}, "rr is not learned"),
         (riesz.RieszNet, {"stages": ()}, "one or more stages"),
         (riesz.DragonNet, {"squeeze": 0.5}, "between 0 and 0.5"),
         (riesz.DragonNet, {"propensity_weight": 0}, "propensity is not learned"),
-        (riesz.DragonNet, {"srr": "yes"}, "wanted one of True, False"),
+        (riesz.DragonNet, {"srr": "yes"}, "expected one of True, False"),
         (riesz.TARNet, {"width": 0}, "whole number"),
         (riesz.TARNet, {"validation": 0.9}, "between 0 and a half"),
         (riesz.NeuralEmbedding, {"penalty": -1}, "positive number or 'loo'"),
@@ -423,8 +423,8 @@ def test_presets() -> None:
         ),
         (riesz.RieszNet, {"stages": riesz.Stage(1e-3, 5)}, "one or more stages"),
         (riesz.RieszNet, {"stages": 300}, "one or more stages"),
-        (riesz.RieszNet, {"validation": "0.2"}, "wanted a number"),
-        (riesz.RieszNet, {"width": 2.5}, "wanted a whole number"),
+        (riesz.RieszNet, {"validation": "0.2"}, "expected a number"),
+        (riesz.RieszNet, {"width": 2.5}, "expected a whole number"),
     ],
 )
 def test_bad_settings(make: Any, settings: dict[str, Any], words: str) -> None:

@@ -321,9 +321,9 @@ def test_momentum_is_adams(binary_frame: pd.DataFrame) -> None:
     for steps, alike in ((1, True), (3, False)):
         usual, none = weights_after(binary_frame, steps), weights_after(binary_frame, steps, momentum=0.0)
         assert torch.allclose(usual, none, atol=1e-6) is alike
-    with pytest.raises(riesz.LearnerError, match=r"momentum=1\.0.*wanted a share below 1"):
+    with pytest.raises(riesz.LearnerError, match=r"momentum=1\.0.*expected a share below 1"):
         replace(SMALL, momentum=1.0)
-    with pytest.raises(riesz.LearnerError, match=r"momentum=1\.0.*wanted a share below 1"):
+    with pytest.raises(riesz.LearnerError, match=r"momentum=1\.0.*expected a share below 1"):
         riesz.RieszNet(momentum=1.0)
 
 
@@ -375,14 +375,14 @@ def test_awkward_designs(binary_frame: pd.DataFrame) -> None:
     wide = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 90))).rename(columns=lambda j: f"v{j}")
     wide = wide.assign(a=few["a"].to_numpy(), y=few["y"].to_numpy())
     assert np.isfinite(riesz.ate("y ~ treat(a) + .", wide, learner=SMALL, folds=2).bse).all()
-    with pytest.raises(riesz.LearnerError, match="wants at least 20"):
+    with pytest.raises(riesz.LearnerError, match="needs at least 20"):
         riesz.ate("y ~ treat(a) + x1", binary_frame.iloc[:30], learner=SMALL, folds=2)
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"architecture": "resnet"}, "wanted one of 'multihead'"),
+        ({"architecture": "resnet"}, "expected one of 'multihead'"),
         ({"width": 0}, "whole number"),
         ({"penalty": -1.0}, "0 or larger"),
         ({"validation": 0.9}, "between 0 and a half"),

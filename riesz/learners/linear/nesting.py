@@ -71,7 +71,7 @@ def _powers(factor: str) -> Exponents | None:
     inner = factor[2:-1] if factor.startswith("I(") and factor.endswith(")") else factor
     try:
         return _powers_in(ast.parse(inner.replace("`", "").strip(), mode="eval").body)
-    except (SyntaxError, ValueError):  # a name that is no Python
+    except (SyntaxError, ValueError):  # not a Python expression
         return None
 
 

@@ -33,10 +33,10 @@ class Standard:
         1, and 0 for the intercept.
     intercept : int or None
     turn : sparse array, shape (p, p), or None
-        What is multiplied from the right then: a product a:x (or a power) becomes its residual in a regression on its parts a and
-        x, with standard deviation one. Where a and x have their zeros does not matter to that.
+        Multiplied from the right after scaling: a product a:x (or a power) becomes its residual in a regression on its parts a and
+        x, with standard deviation one. The result does not depend on the zeros of a and x.
     repeated : ndarray of bool, shape (p,), or None
-        Products and powers that are no more than their parts, up to rounding.
+        Products and powers that equal a combination of their parts, up to rounding.
     """
 
     centre: Array
@@ -102,7 +102,7 @@ def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
 def _freed(standard: Standard, design: Design, shares: Array, inside: tuple[tuple[int, ...], ...]) -> Standard:
     """The same with products and powers freed of their parts.
 
-    More than once: when zero is far off, a cube is hardly more than its square, and the square hardly more than a line.
+    More than once: far from zero a cube is nearly collinear with its square, and the square with a line.
     """
     alike: dict[tuple[int, ...], list[int]] = {}
     for place, nested in enumerate(inside):
@@ -144,14 +144,14 @@ def _gram(design: Design, standard: Standard, shares: Array) -> Array:
 def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array, Array]:
     """Combinations of standardised columns that are nearly orthonormal on the rows, and those that are zero on every row.
 
-    Directions that look collinear are looked at again by themselves: that second look tells a small one from rounding. With more
+    Directions that look collinear are computed again separately, to distinguish a small one from rounding error. With more
     columns than rows they are found among the rows, in a problem of that size.
 
     Returns
     -------
     ndarray, shape (p, k)
     ndarray, shape (p, p - k)
-        Empty with more columns than rows, where no one asks for them.
+        Empty with more columns than rows, where they are not used.
     """
     wide = len(standard.spread) > len(design)
     kept = slice(None) if standard.repeated is None else ~standard.repeated

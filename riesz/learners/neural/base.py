@@ -141,13 +141,13 @@ class NetworkLearner(Learner):
         check_settings(self, choices, whole, numbers)
         name = type(self).__name__
         if not self.momentum < 1:
-            raise LearnerError(f"{name}(momentum={self.momentum!r}): wanted a share below 1.")
+            raise LearnerError(f"{name}(momentum={self.momentum!r}): expected a share below 1.")
         if not 0 < self.validation <= 0.5:
-            raise LearnerError(f"{name}(validation={self.validation!r}): wanted a share between 0 and a half.")
+            raise LearnerError(f"{name}(validation={self.validation!r}): expected a share between 0 and a half.")
         stages: object = self.stages
         if not isinstance(stages, (tuple, list)) or not stages or not all(isinstance(stage, Stage) for stage in stages):
             raise LearnerError(
-                f"{name}(stages={stages!r}): wanted one or more stages, such as (riesz.Stage(learning_rate=1e-3, epochs=300),)."
+                f"{name}(stages={stages!r}): expected one or more stages, such as (riesz.Stage(learning_rate=1e-3, epochs=300),)."
             )
         self._check_own_settings()
 

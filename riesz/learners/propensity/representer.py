@@ -26,8 +26,8 @@ from riesz.design.moment import Evaluation, Look
 from riesz.errors import LearnerError
 
 _WHO = "riesz.Propensity"
-_INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without knowing its form."
-TOLD = 0.01  # share of rows from which a summary tells that their propensities were moved
+_INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without a formula for it."
+NOTABLE = 0.01  # share of rows with moved propensities from which the summary mentions them
 
 
 def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
@@ -36,7 +36,7 @@ def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
 
 
 def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
-    """What each component asks of arm j when a row comes from arm i, shape (K, arms i, arms j, n).
+    """The weight of each component on arm j for a row observed in arm i, shape (K, arms i, arms j, n).
 
     A moment for which there are none is refused in the name of the learner ``who``.
     """
@@ -57,14 +57,14 @@ def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
 
 
 def _need_row_by_row(sample: Design, coefficients: Array, who: str) -> None:
-    """Refuse a moment that changes when others change arms: asked again, a row must want of its own arm what it wanted at first."""
+    """Refuse a moment whose weights of a row depend on the arms of other rows."""
     by_row = coefficients[:, arm_numbers(sample.treatment), :, sample.index]  # (n, K, arms)
     first = np.zeros_like(by_row)
     for reading, weights in zip(sample.readings(), sample.reading_weights.transpose(1, 2, 0), strict=True):
         first[sample.index, :, arm_numbers(reading.treatment)] += weights
     if not np.allclose(by_row, first, rtol=1e-6, atol=1e-9 * np.abs(first).max()):
         raise LearnerError(
-            f"{who} asks the moment what it would want of each row in every arm, but here that depends on the arms of other rows "
+            f"{who} evaluates the moment of each row in every arm, but here that depends on the arms of other rows "
             "(on the treatment's mean, say). Write such a statistic as a number, computed beforehand, or divide by it through a "
             f"normalizer. {_INSTEAD}"
         )
@@ -90,7 +90,7 @@ def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
     """
     held = np.clip(p, clip, 1.0 - clip)
     others = 1.0 - np.eye(p.shape[1])
-    p = np.maximum(p, 1e-12)  # or nobody might be left to share
+    p = np.maximum(p, 1e-12)  # avoids division by zero
     rest = np.einsum("cijn,ij,ni->cjn", coefficients, others, p)
     return np.asarray(np.einsum("cjjn->cjn", coefficients) + rest * ((1.0 - held) / (p @ others * held)).T)
 
@@ -105,7 +105,7 @@ def at_arms(values: Array, design: Design) -> Evaluation:
 
 def clipping(share: float, clip: float, what: str) -> list[str]:
     """A remark when a notable share of rows had their propensities or density ratios clipped."""
-    if share < TOLD:
+    if share < NOTABLE:
         return []
     return [
         f"The {what} of {share:.0%} of the rows were clipped (clip={clip:g}): overlap is weak there, and the estimate leans on the "

@@ -1,4 +1,4 @@
-"""scikit-learn's models as parts of a learner: loaded when they are needed, copied, seeded, weighted and asked for numbers.
+"""scikit-learn's models as parts of a learner: imported when needed, cloned, seeded, fitted with weights.
 
 scikit-learn is an optional dependency; nothing here imports it before a model is used.
 """
@@ -27,7 +27,7 @@ def need_scikit(who: str) -> None:
         ) from error
 
 
-#: Slow, shallow boosting: scikit-learn's own settings overfit samples of a thousand rows, which 1/p does not forgive.
+#: Slow, shallow boosting: scikit-learn's own settings overfit samples of a thousand rows, which 1/p magnifies.
 _SMALL = {"learning_rate": 0.05, "max_leaf_nodes": 8, "min_samples_leaf": 10}
 
 
@@ -53,7 +53,7 @@ def is_classifier(model: Any) -> bool:
 
 
 def takes_weights(model: Any) -> bool:
-    """Whether a model's ``fit`` accepts sample weights; a pipeline's last step is asked."""
+    """Whether a model's ``fit`` accepts sample weights; for a pipeline, that of its last step."""
     parameters = inspect.signature(_last(model)[1].fit).parameters
     return "sample_weight" in parameters or any(
         parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()

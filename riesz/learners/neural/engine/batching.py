@@ -1,4 +1,4 @@
-r"""Rows as networks eat them: batches, put together when asked for.
+r"""Rows as networks use them: batches, gathered on demand.
 
 Shapes: M members, B rows, S stations, d inputs (t treatment columns, then c covariates), K components, R readings, H
 outcome heads.
@@ -66,7 +66,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Units:
-    """The units in which a feed keeps one sample: float32 wants numbers near one, so they are centred and scaled in float64 first.
+    """The units of one sample in a feed: float32 is precise near one, so numbers are centred and scaled in float64 first.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Scales:
             rows = [make(scale, feed.units[origin]) for scale, origin in members]
             return torch.as_tensor(_single(np.array(rows), what), device=feed.device)
 
-        # the feed holds (x - u) / v, the network wants (x - c) / s = ((x - u) / v - (c - u) / v) * (v / s)
+        # the feed holds (x - u) / v, the network gets (x - c) / s = ((x - u) / v - (c - u) / v) * (v / s)
         covariate = "the treatment or a covariate"
         self.centre = tensor(lambda s, u: (s.centre - u.centre) / u.spread, covariate)[:, None, None]
         self.factor = tensor(lambda s, u: u.spread / s.spread, covariate)[:, None, None]

@@ -126,8 +126,8 @@ def need_rows(rows: int) -> None:
     """Refuse training sets that are too small to keep rows back."""
     if rows < _FEWEST_ROWS:
         raise LearnerError(
-            f"A training set has {rows} rows; a network wants at least {_FEWEST_ROWS}, of which some decide when to stop. Use "
-            "fewer folds, or learner='linear'."
+            f"A training set has {rows} rows; a network needs at least {_FEWEST_ROWS}, since part of them decides when to stop. "
+            "Use fewer folds, or learner='linear'."
         )
 
 
@@ -140,14 +140,14 @@ def check_design(design: Design, rows: int, device: str, who: str) -> None:
 
 
 def outcome_layers(architecture: str, width: int, depth: int) -> tuple[int, int]:
-    """Width and depth of the outcome heads: nothing between a fully connected body and its outputs."""
+    """Width and depth of the outcome heads; zero depth for a fully connected network."""
     return (width, depth) if architecture == "multihead" else (0, 0)
 
 
 def find_device(name: str) -> torch.device:
     """Where networks are trained."""
     if not isinstance(name, str):
-        raise LearnerError(f"device={name!r}: wanted 'auto' or the name of a device, such as 'cpu' or 'cuda'.")
+        raise LearnerError(f"device={name!r}: expected 'auto' or the name of a device, such as 'cpu' or 'cuda'.")
     if name == "auto":
         chosen = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         return torch.device(chosen)
@@ -155,12 +155,12 @@ def find_device(name: str) -> torch.device:
     kind = name.split(":")[0]
     if not there.get(kind, False):
         names = ", ".join(repr(device) for device, usable in there.items() if usable)
-        raise LearnerError(f"device={name!r} is not there on this machine. Wanted 'auto' or one of {names}.")
+        raise LearnerError(f"device={name!r} is not available on this machine; expected 'auto' or one of {names}.")
     return torch.device(name)
 
 
 def _cached(shape: Shape, rows: int) -> int:
-    """How many networks are trained side by side: enough to hide overheads, not so many that caches overflow."""
+    """How many networks are trained side by side: enough to amortise overheads, few enough for the caches."""
     return max(2, min(32, 1_200_000 // shape.size, 500_000 // (rows * shape.width)))
 
 

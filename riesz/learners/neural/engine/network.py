@@ -65,7 +65,7 @@ class Shape:
         if (
             max(self.depth, self.head_depth) > _DEEPEST
         ):  # also of a file: its layers are written down before they are compared
-            raise LearnerError(f"A network of more than {_DEEPEST:,} layers; wanted fewer, such as depth=2.")
+            raise LearnerError(f"A network of more than {_DEEPEST:,} layers; expected fewer, such as depth=2.")
 
     def parameters(self) -> list[tuple[int, ...]]:
         """Shapes of all weights and biases in order; the last entries of the last one are the outcome heads' output biases."""
@@ -280,7 +280,7 @@ class NetworkBatch:
         out.copy_(turned.transpose(1, 2))
 
     def _padded(self, owner: object, like: Tensor) -> tuple[Tensor, Tensor]:
-        """A buffer, and all of it: the last few numbers of an array may be rounded differently, so none that count stand there."""
+        """A padded buffer: the last few numbers of an array may be rounded differently, so they are padding."""
         key, size = (owner, *like.shape), like.numel()
         whole = self._buffers.get(key)
         if whole is None:
