@@ -1,7 +1,7 @@
 """New rows through the formula, the treatment and the estimand of a fit.
 
 In: the recipe of a fit, the rows it was fitted on, and a new table. Out: a :class:`~riesz.design.design.Base` of the new rows
-with the knots, levels, centres and anchors of the fit. Levels that the fit never saw are errors.
+with the knots, levels, centres and anchors of the fit. Levels that do not occur in the fit are errors.
 """
 
 from __future__ import annotations

@@ -415,11 +415,11 @@ class TestData:
     @pytest.mark.parametrize(
         ("data", "words"),
         [
-            (FRAME.head(0), ["no rows and 8 columns", "Check the filter"]),
-            (FRAME[[]], "120 rows and no columns"),
-            (pd.DataFrame(), "no rows and no columns"),
-            (pl.DataFrame(), "no rows and no columns"),
-            (pa.table({"y": pa.array([], pa.float64())}), "no rows and 1 columns"),
+            (FRAME.head(0), ["The data are empty (0 rows, 8 columns)", "Check the filter"]),
+            (FRAME[[]], "(120 rows, 0 columns)"),
+            (pd.DataFrame(), "(0 rows, 0 columns)"),
+            (pl.DataFrame(), "(0 rows, 0 columns)"),
+            (pa.table({"y": pa.array([], pa.float64())}), "(0 rows, 1 columns)"),
             (pd.concat([FRAME, FRAME[["x1"]]], axis=1), ["duplicate column names: `x1`", "Rename or drop"]),
             (FRAME.rename(columns={"w": 3}), ["Column names must be text; got `3`", "Rename them"]),
             (FRAME.assign(x1=np.nan), ["Every row has a missing value", "`x1` (120) of 120", "Leave the emptiest"]),
@@ -666,7 +666,7 @@ class TestEstimand:
         refused(riesz.EstimandError, words, riesz.estimate, ATE, FRAME, estimands)
 
     def test_arms_and_a_number_at_once(self) -> None:
-        words = ["The estimands ate, ade want", "arms and a continuous one at once", "Fit them apart"]
+        words = ["The estimands ate, ade cannot be fitted together", "with arms, others a continuous one", "separately"]
         refused(riesz.EstimandError, words, riesz.estimate, ATE, FRAME, [riesz.ATE(), riesz.ADE()])
 
     @pytest.mark.parametrize(

@@ -471,9 +471,8 @@ def test_slopes_of_the_loss_are_its_derivatives(family: str, changes: dict[str, 
     batch = feed.batch(torch.as_tensor(np.stack([rows[:32], rows[28:]])), torch.ones(2, 32), scales)
     generator = torch.Generator().manual_seed(3)
     outputs = Outputs(*(torch.randn(shape, generator=generator) for shape in ((2, 32, 2), (2, 32, 2), (2, 32))))
-    state = (batch, scales, torch.tensor([3.0, 5.0]), torch.tensor([[0.3, -0.2], [0.1, 0.4]]))
-    objective = learner.objective(design.family)
-    _, formula = objective.slopes(outputs, *state)
-    _, automatic = Objective.slopes(objective, outputs, *state)
-    for one, other in zip(formula, automatic, strict=True):
-        torch.testing.assert_close(one, other)
+    objective = learner.objective(design.family).at(torch.tensor([3.0, 5.0]), torch.tensor([[0.3, -0.2], [0.1, 0.4]]))
+    _, by_formula = objective.slopes(outputs, batch, scales)
+    _, automatic = Objective.slopes(objective, outputs, batch, scales)
+    for slope, expected in zip(by_formula, automatic, strict=True):
+        torch.testing.assert_close(slope, expected)

@@ -126,7 +126,7 @@ def test_new_rows_with_a_level_never_seen(data: pd.DataFrame, term: str) -> None
     fit = riesz.ate(f"y ~ treat(a) + {term}", data)
     with pytest.raises(
         riesz.DataError,
-        match=r"the level `7` of `k`, which does not occur in the fit. The fit's levels are `0`, `1`, `2`, `3`",
+        match=r"the level `7` of `k`, which does not occur in the fit. Its levels are `0`, `1`, `2`, `3`",
     ):
         fit.predict(data.assign(k=7))
     assert len(fit.predict(data.iloc[:5])) == 5

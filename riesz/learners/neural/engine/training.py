@@ -215,17 +215,19 @@ class _Run:
         for batch in self._batches():
             go_on()
             outputs = self._outputs(batch)
-            terms, slopes = self.objective.slopes(outputs, batch, self.scales, epochs, self.multipliers)
+            objective = self.objective.at(epochs, self.multipliers)
+            terms, slopes = objective.slopes(outputs, batch, self.scales)
             self.networks.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
             self.networks.gradient[:, : self.shape.extras] = slopes.extras
             self._step()
-            self.multipliers = self.objective.ascend(terms, self.multipliers)
+            self.multipliers = objective.ascend(terms, self.multipliers)
             total += terms.loss.detach()
         batch = self.validation
         outputs = self._outputs(batch)
         # as in the first epoch: losses under a penalty that grows could not be compared
-        terms = self.objective.loss(outputs, batch, self.scales, torch.zeros_like(epochs), self.multipliers)
-        reported = self.objective.report(outputs, batch, self.scales, terms)
+        objective = self.objective.at(torch.zeros_like(epochs), self.multipliers)
+        terms = objective.loss(outputs, batch, self.scales)
+        reported = objective.report(outputs, batch, self.scales, terms)
         shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)

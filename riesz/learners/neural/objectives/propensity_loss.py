@@ -62,7 +62,7 @@ class PropensityLoss(Objective):
     def heads(self, components: int) -> Heads:
         return Heads(linear=1, extras=components)
 
-    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales) -> Terms:
         w, logit = batch.weights, outputs.heads[..., 0]
         rr, _ = self._representer(logit, batch)
         sign = torch.where(_treated(batch), 1.0, -1.0)
@@ -76,10 +76,8 @@ class PropensityLoss(Objective):
         whole = parts["outcome_loss"] + self.propensity_weight * parts["propensity_loss"]
         return Terms(whole + self.targeted_weight * parts["targeted_loss"], parts)
 
-    def slopes(
-        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
-    ) -> tuple[Terms, Outputs]:
-        terms = self.loss(outputs, batch, scales, epoch, dual_state)
+    def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales)
         w, logit = batch.weights, outputs.heads[..., 0]
         rr, bend = self._representer(logit, batch)
         epsilon = outputs.extras.unsqueeze(1)
