@@ -140,7 +140,7 @@ def test_unseen_levels_and_other_errors(binary_frame: pd.DataFrame, arms_frame: 
     with pytest.raises(riesz.DataError, match="`arm` of the new data has the level `none`"):
         arms.predict(arms_frame.assign(arm="none"))
     policy = riesz.ape("y ~ treat(a) * x1", binary_frame, policy=(binary_frame["x1"] > 0).to_numpy())
-    with pytest.raises(riesz.EstimandError, match="asked with an array"):
+    with pytest.raises(riesz.EstimandError, match="got an array with one value per row"):
         policy.predict(binary_frame)
 
 
