@@ -163,12 +163,9 @@ class Feed:
         )
         self._tangent = self._tensor([points.tangent for points in stations]) if self.dual else None
         self._raw = self._tensor([(points.raw - u.raw_centre) / u.raw_spread for _, points, u in each], "the treatment")
-        self._observed = self._tensor(
-            [points.observed[:, None, None] == np.arange(self.stations)[:, None] for points in stations]
-        )
-        self._observed_station = torch.as_tensor(
-            np.concatenate([points.observed for points in stations]), device=device
-        )
+        observed = [points.observed for points in stations]
+        self._observed = self._tensor([at[:, None, None] == np.arange(self.stations)[:, None] for at in observed])
+        self._observed_station = torch.as_tensor(np.concatenate(observed), device=device)
         self._y = self._tensor([(sample.y - u.y_centre) / u.y_spread for sample, _, u in each], "the outcome")
         self._weights = self._tensor([sample.weights for sample in samples], "a weight")
         self._anchor = self._tensor([sample.anchor.observed.T for sample in samples])
