@@ -414,7 +414,7 @@ def test_presets() -> None:
         (
             riesz.Stage,
             {"learning_rate": 1e-3, "epochs": 5, "patience": 5, "plateau": 0},
-            "plateau to be a whole number, 1 or larger",
+            "plateau must be a whole number, 1 or larger",
         ),
         (riesz.RieszNet, {"stages": riesz.Stage(1e-3, 5)}, "one or more stages"),
         (riesz.RieszNet, {"stages": 300}, "one or more stages"),
