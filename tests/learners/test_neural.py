@@ -397,7 +397,7 @@ def test_bad_settings(settings: dict, words: str) -> None:
 
 
 def test_bad_device(binary_frame: pd.DataFrame) -> None:
-    with pytest.raises(riesz.LearnerError, match="device='tpu' is not there"):
+    with pytest.raises(riesz.LearnerError, match="device='tpu' is not available"):
         riesz.ate("y ~ treat(a)", binary_frame, learner=replace(SMALL, device="tpu"))
 
 
