@@ -1,4 +1,4 @@
-"""What comes out of a learner: finished arrays, one value a row, and nothing else.
+"""What a learner returns: arrays with one value per row.
 
 ``Predictions`` holds mu and the Riesz representer at the observed rows and at each reading of the moment. It carries no
 scalars of a fold, so the pieces of several folds join into the full sample by row number.
@@ -43,7 +43,7 @@ class Predictions:
 
 
 def no_representer(design: Design) -> Evaluation:
-    """What stands for rr, shape (K, n), when a learner learns mu alone: not a number, so that nothing is made of it."""
+    """What stands for rr, shape (K, n), when a learner learns mu alone: NaN, so that it cannot be used by mistake."""
     readings = (design.components, len(design.is_derivative), len(design))
     return Evaluation(
         np.full((design.components, len(design)), np.nan), np.full(readings, np.nan), np.full(readings, np.nan)
@@ -91,7 +91,7 @@ def tilt(predictions: Predictions, design: Design) -> Evaluation | None:
         return None
     mu = predictions.mu
     v = Evaluation(mu.observed * (1 - mu.observed), mu.values * (1 - mu.values), (1 - 2 * mu.values) * mu.slopes)
-    mean = float(design.mean(v.observed)) or 1.0  # 0 where the logit tells every outcome apart
+    mean = float(design.mean(v.observed)) or 1.0  # 0 where the logit separates the outcomes completely
     return v.map(lambda values: values / mean)
 
 

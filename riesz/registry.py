@@ -42,8 +42,8 @@ class Registry(MutableMapping[str, Part], Generic[Part]):
         part = self._parts[name]
         if isinstance(part, str):
             part = self._parts[name] = resolve_name(part)
-        found: Part = part
-        return found
+        imported: Part = part
+        return imported
 
     def __setitem__(self, name: str, part: Part) -> None:
         self._parts[name] = part

@@ -340,7 +340,7 @@ def keywords() -> dict[str, tuple[Field[Any], Any]]:
     <class 'int'>
     """
     kept = get_type_hints(Settings)
-    return {one.name: (one, one.metadata["given"] or kept[one.name]) for one in fields(Settings)}
+    return {field.name: (field, field.metadata["given"] or kept[field.name]) for field in fields(Settings)}
 
 
 class Defaults:

@@ -44,7 +44,11 @@ def make_verb(estimand: type[Estimand]) -> Verb:
     >>> policy_effect("y ~ treat(a) * .", data, policy="x1 > 0", learner="linear").params.round(1).to_dict()
     {'APE': 1.3}
     """
-    settings = [name for name, one in inspect.signature(estimand).parameters.items() if one.kind is not one.VAR_KEYWORD]
+    settings = [
+        name
+        for name, parameter in inspect.signature(estimand).parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
 
     def verb(*arguments: Any, **keywords: Any) -> Results:
         check_call(f"riesz.{estimand.verb}()", verb, arguments, keywords)

@@ -19,7 +19,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _LISTEN = 0.2  # seconds between two checks for an interrupt, which waiting does not notice
-_GRACE = 1.0  # seconds to wait for threads that were told to stop
+_GRACE = 1.0  # seconds to wait for threads to stop
 
 _here = local()
 

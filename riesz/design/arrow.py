@@ -18,7 +18,7 @@ def is_arrow(values: object) -> bool:
 
 
 def copy_table(table: Any) -> Any:
-    """A pyarrow table whose numbers have memory of their own: it may have been a numpy array, which the user goes on to change."""
+    """A copy of a pyarrow table's numbers: their memory may belong to a numpy array that the user later changes."""
     import pyarrow
 
     rows = pyarrow.array(np.arange(table.num_rows))
@@ -50,8 +50,8 @@ def to_series(values: Any, keep_order: bool = False) -> pd.Series:
     for chunk, known in zip(chunks, dictionaries, strict=True):
         indices = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False).astype(np.intp)
         codes.append(np.append(levels.get_indexer(known), -1)[indices])
-    made = pd.Categorical.from_codes(np.concatenate(codes), categories=levels, ordered=ordered)
-    return pd.Series(made.remove_unused_categories())
+    labels = pd.Categorical.from_codes(np.concatenate(codes), categories=levels, ordered=ordered)
+    return pd.Series(labels.remove_unused_categories())
 
 
 def _levels(dictionary: Any) -> pd.Index:
@@ -63,8 +63,8 @@ def _levels(dictionary: Any) -> pd.Index:
 def decode(column: pd.Series) -> pd.Series:
     """A pandas column, with categories in place of an Arrow dictionary; other columns as they are."""
     if isinstance(column.dtype, pd.ArrowDtype) and _is_dictionary(column.dtype.pyarrow_dtype):
-        made = to_series(column.array.__arrow_array__())
-        return made.set_axis(column.index).rename(column.name)
+        series = to_series(column.array.__arrow_array__())
+        return series.set_axis(column.index).rename(column.name)
     return column
 
 

@@ -69,8 +69,8 @@ def build(
     Blueprint
     """
     if formula.treatment_expression is not None:
-        made = evaluate_term(formula.treatment_expression, data, context, "treatment")
-        data = replace_columns(data, {formula.treatment: made})
+        computed = evaluate_term(formula.treatment_expression, data, context, "treatment")
+        data = replace_columns(data, {formula.treatment: computed})
     kind = _treatment_kind(estimands, data[formula.treatment])
     treatment, column = describe_treatment(data[formula.treatment], formula.reference, kind, estimands[0].verb)
     if not treatment.levels:
@@ -121,7 +121,8 @@ def _treatment_kind(estimands: Sequence[Estimand], column: pd.Series) -> Treatme
     if {"arms", "number"} <= kinds:
         verbs = ", ".join(estimand.verb for estimand in estimands)
         raise EstimandError(
-            f"The estimands {verbs} want a treatment with arms and a continuous one at once. Fit them apart."
+            f"The estimands {verbs} cannot be fitted together: some need a treatment with arms, others a continuous one. "
+            "Fit them separately."
         )
     return next(iter(kinds - {"any"}), "any")
 
@@ -133,7 +134,7 @@ def outcome_values(formula: Formula, data: pd.DataFrame, family: str, context: M
         levels = list(column.cat.categories)
         if family != "binomial" or len(levels) != 2:
             raise DataError(
-                f"The outcome `{formula.outcome}` holds labels ({len(levels)} of them); wanted numbers. Two labels work with "
+                f"The outcome `{formula.outcome}` holds labels ({len(levels)} of them); it must be numeric. Two labels work with "
                 "family='binomial', the second counting as 1."
             )
         column = (column == levels[1]).astype(float)
@@ -151,11 +152,11 @@ def _outcome(
     _refuse_extremes(y, f"The outcome `{formula.outcome}`")
     if np.ptp(y) == 0:
         raise DataError(
-            f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); there is no effect to find."
+            f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); no effect can be estimated."
         )
     lowest, highest = (0.0, 1.0) if family == "binomial" else bounds or (-np.inf, np.inf)
     if y.min() < lowest or y.max() > highest:
-        said = "family='binomial' wants values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
+        said = "family='binomial' expects values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
         raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {said}.")
     return y
 
@@ -202,7 +203,7 @@ def stack_moment(
     keys: list[tuple[str | None, Mapping[str, pd.Series]]] = []
     weights: list[dict[int, Array]] = []
     for form in forms:
-        own: dict[int, Array] = {}
+        by_index: dict[int, Array] = {}
         for reading in form.readings:
             changes = columns.changed(reading.frame)
             index = _known(keys, reading.wrt, changes)
@@ -211,16 +212,16 @@ def stack_moment(
                 keys.append((reading.wrt, changes))
                 points.append(_points(columns, treatment, changes, reading.wrt, data))
                 readings.append(reading)
-            own[index] = own.get(index, 0.0) + reading.weight
-        weights.append(own)
+            by_index[index] = by_index.get(index, 0.0) + reading.weight
+        weights.append(by_index)
     n = len(data)
     stacked = np.zeros((len(forms), len(points), n))
-    for c, own in enumerate(weights):
-        for index, weight in own.items():
+    for c, by_index in enumerate(weights):
+        for index, weight in by_index.items():
             stacked[c, index] = weight
     if not np.isfinite(stacked).all():
         raise EstimandError(
-            "The moment multiplies a reading of mu by a missing or infinite value; wanted finite weights."
+            "The moment multiplies a reading of mu by a missing or infinite value; weights must be finite."
         )
     normalizer = np.stack([np.asarray(component.normalizer(data), dtype=float) for component in components])
     return Moment(tuple(points), stacked, normalizer), readings
@@ -261,7 +262,7 @@ def looks(
         inputs = treatment.inputs(replace_columns(sample.data, changes))
         return Look(reading.weight, inputs, along, bool(changes.keys() - {treatment.name}))
 
-    return tuple(tuple(look(one) for one in component.moment(Mu(), data).readings) for component in components)
+    return tuple(tuple(look(reading) for reading in component.moment(Mu(), data).readings) for component in components)
 
 
 def stack_anchors(
@@ -275,9 +276,9 @@ def stack_anchors(
         _anchor(anchor, readings, component.name, data) for anchor, component in zip(anchors, components, strict=True)
     ]
     return Evaluation(
-        np.stack([one.observed for one in each]),
-        np.stack([one.values for one in each]),
-        np.stack([one.slopes for one in each]),
+        np.stack([evaluation.observed for evaluation in each]),
+        np.stack([evaluation.values for evaluation in each]),
+        np.stack([evaluation.slopes for evaluation in each]),
     )
 
 
@@ -297,27 +298,27 @@ def _anchor(
             ) from None
         if value.ndim > 1 or (value.ndim == 1 and len(value) != len(data)):
             raise EstimandError(
-                f"The anchor of {name} has shape {value.shape}; wanted one value for each of {len(data)} rows."
+                f"The anchor of {name} has shape {value.shape}; expected one value for each of {len(data)} rows."
             )
         return np.broadcast_to(value, len(data))
 
     observed = beta(data)
     values = np.stack([beta(reading.frame) for reading in readings])
-    slopes = np.stack([np.zeros(len(data)) if one.wrt is None else read(one, beta) for one in readings])
+    slopes = np.stack([np.zeros(len(data)) if reading.wrt is None else read(reading, beta) for reading in readings])
     if not all(np.isfinite(part).all() for part in (observed, values, slopes)):
         raise EstimandError(
-            f"The anchor of {name} is missing or infinite on some rows; wanted a finite known function."
+            f"The anchor of {name} is missing or infinite on some rows; it must be a known function with finite values."
         )
     return Evaluation(observed, values, slopes)
 
 
 def _check_anchor(moment: Array, name: str) -> None:
-    """h_n(beta) must be told from zero; m(beta) may well be constant."""
+    """h_n(beta) must differ significantly from zero; m(beta) may be constant."""
     h, spread = float(moment.mean()), float(moment.std(ddof=1)) / np.sqrt(len(moment))
     scale = float(np.abs(moment).mean())
     if scale == 0 or abs(h) < max(2 * spread, 1e-12 * scale):
         raise EstimandError(
-            f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which cannot be told from "
-            "zero. Pass another anchor, a known function of treatment and covariates whose moment is clearly not zero: "
-            "riesz.CustomMoment(..., anchor=...)."
+            f"The anchor of {name} has mean moment h_n(beta) = {h:.3g} (standard error {spread:.2g}), which is not significantly "
+            "different from zero. Pass another anchor, a known function of treatment and covariates whose moment is clearly not "
+            "zero: riesz.CustomMoment(..., anchor=...)."
         )

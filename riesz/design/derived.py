@@ -147,7 +147,7 @@ def _rows_of(design: Design, z: Array) -> Base:
 def _looks_of(
     whole: Callable[[Array], tuple[tuple[Look, ...], ...]], copies: Labels, rows: Labels
 ) -> Callable[[Array], tuple[tuple[Look, ...], ...]]:
-    """What the moment would read at the distinct rows: asked for all rows, since it is a function of the sample."""
+    """The moment's readings at the distinct rows: computed for all rows, since the moment is a function of the sample."""
 
     def looks(treatment: Array) -> tuple[tuple[Look, ...], ...]:
         return tuple(

@@ -148,7 +148,7 @@ class Moment:
         rows : index of b rows
         component : int
         tilt : Evaluation, shape (b,), optional
-            A function v: the moment of v z'theta is wanted instead.
+            A function v: the moment is then that of v z'theta.
 
         Returns
         -------
@@ -192,10 +192,10 @@ class Moment:
         values = np.empty((theta.shape[1], len(self.points), len(z)))
         slopes = np.zeros_like(values)
         for k, point in enumerate(self.points):
-            own = theta[point.columns]
-            values[:, k] = (observed + (point.values[rows] - z[:, _span(point.columns)]) @ own).T
+            active = theta[point.columns]
+            values[:, k] = (observed + (point.values[rows] - z[:, _span(point.columns)]) @ active).T
             if point.tangents is not None:
-                slopes[:, k] = (point.tangents[rows] @ own).T
+                slopes[:, k] = (point.tangents[rows] @ active).T
         return Evaluation(observed.T, values, slopes)
 
 

@@ -1,7 +1,7 @@
 """New rows through the formula, the treatment and the estimand of a fit.
 
 In: the recipe of a fit, the rows it was fitted on, and a new table. Out: a :class:`~riesz.design.design.Base` of the new rows
-with the knots, levels, centres and anchors of the fit. Levels that the fit never saw are errors.
+with the knots, levels, centres and anchors of the fit. Levels that do not occur in the fit are errors.
 """
 
 from __future__ import annotations
@@ -110,7 +110,11 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         design.weights,
     )
     components = bind(recipe.estimands, sample)
-    _check_made([one.name for one in components], [one.name for one in blueprint.components], "parameters")
+    _check_made(
+        [component.name for component in components],
+        [component.name for component in blueprint.components],
+        "parameters",
+    )
     moment, readings = stack_moment(
         [component.moment(Mu(), frame) for component in components], components, columns, treatment, frame
     )
@@ -168,11 +172,11 @@ def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
     return formula
 
 
-def _check_made(made: Sequence[str], fitted: Sequence[str], what: str) -> None:
-    """Formula and estimands of a file that was altered may ask for something else than was fitted."""
-    if list(made) != list(fitted):
+def _check_made(new: Sequence[str], fitted: Sequence[str], what: str) -> None:
+    """Refuse a file whose formula and estimands differ from what was fitted, because it was altered."""
+    if list(new) != list(fitted):
         raise DataError(
-            f"Formula and estimands make other {what} than the fit has ({listing(made, 3)}; expected {listing(fitted, 3)}), "
+            f"Formula and estimands make other {what} than the fit has ({listing(new, 3)}; expected {listing(fitted, 3)}), "
             "so it cannot predict. Was the file altered? Use the fit that was saved, or fit again."
         )
 
@@ -182,8 +186,8 @@ def _refuse_arrays(estimands: Sequence[Estimand]) -> None:
         for spec in estimand.specifications():
             if np.ndim(spec) > 0 and not isinstance(spec, str):
                 raise EstimandError(
-                    f"`{estimand.verb}` was asked with an array, one value for each row of the fit, which is silent on new rows. "
-                    "Fit again with an expression over the columns or a function of the frame."
+                    f"`{estimand.verb}` got an array with one value per row of the fit, which has no values for new rows. "
+                    "Fit again with an expression of the columns or a function of the frame."
                 )
 
 
@@ -207,8 +211,8 @@ def _frame(
     named = [name for name in frame.columns if name != treatment]
     frame = replace_columns(frame, {name: _conform(frame[name], fitted[name]) for name in named})
     if formula.treatment_expression is not None:
-        made = evaluate_term(formula.treatment_expression, frame, recipe.context, "treatment", fitted)
-        frame = replace_columns(frame, {treatment: made})
+        column = evaluate_term(formula.treatment_expression, frame, recipe.context, "treatment", fitted)
+        frame = replace_columns(frame, {treatment: column})
     arms = blueprint.treatment.levels
     frame = replace_columns(frame, {treatment: _conform(frame[treatment], fitted[treatment])})
     unseen = sorted(set(frame[treatment].unique()) - set(arms)) if arms else []
@@ -230,13 +234,13 @@ def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
         return pd.Series(pd.Categorical(values, dtype=like.dtype), index=column.index, name=like.name)
     if like.dtype == np.float64 and column.dtype != np.float64:
         raise DataError(
-            f"Column `{like.name}` of the new data is {column.dtype}; the fit saw numbers there. Convert it to numbers."
+            f"Column `{like.name}` of the new data is {column.dtype}; it was numeric in the fit. Convert it to numbers."
         )
     return column
 
 
 def _never_seen(name: str, unseen: Any, levels: Any) -> DataError:
     return DataError(
-        f"Column `{name}` of the new data has the level {listing(unseen)}, which the fit never saw. Its levels are "
-        f"{listing(levels)}; drop those rows or map them to a level that it knows."
+        f"Column `{name}` of the new data has the level {listing(unseen)}, which does not occur in the fit. The fit's levels are "
+        f"{listing(levels)}; drop those rows or map them to one of these levels."
     )

@@ -1,7 +1,7 @@
 """The user's table, whatever made it, as one pandas frame with three kinds of column.
 
 In: pandas, polars (eager or lazy), pyarrow or anything narwhals reads. Out: a pandas frame of the needed columns with
-a fresh index, in which a column is float64, categorical, or left as it is for nobody to use. Missing values are NaN.
+a fresh index, in which a column is float64, categorical, or unchanged if neither is possible. Missing values are NaN.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Groups:
 
 
 class Table:
-    """The user's data, of which columns are converted when asked for.
+    """The user's data, whose columns are converted on demand.
 
     What the user does to the data afterwards does not reach it. Tables of up to 64 MB are copied outright. Larger ones, of which
     there may be many fits, share their columns with the user's until either is changed (pandas' copy-on-write; polars and Arrow
@@ -104,8 +104,7 @@ class Table:
         self.rows = len(self._native)
         if self.rows == 0 or not names:
             raise DataError(
-                f"The data have {self.rows or 'no'} rows and {len(names) or 'no'} columns; wanted some. Check the filter or the "
-                "file they come from."
+                f"The data are empty ({self.rows} rows, {len(names)} columns). Check the filter or the file they come from."
             )
 
     def to_pandas(self, columns: Sequence[str]) -> pd.DataFrame:
@@ -132,7 +131,7 @@ class Table:
             self.check_index(spec, what)
         if np.shape(spec) != (self.rows,):
             raise DataError(
-                f"{what} has the wrong length: shape {np.shape(spec)}; wanted one value for each of the {self.rows} rows of the "
+                f"{what} has the wrong length: shape {np.shape(spec)}; expected one value for each of the {self.rows} rows of the "
                 "data, or a column's name."
             )
         return _series(spec)
@@ -160,14 +159,14 @@ class Table:
                     f"cluster `{name}` is missing on {int(used.isna().sum())} rows in use; give every row a cluster."
                 )
             try:
-                made, levels = pd.factorize(used, sort=True)
+                numbers, levels = pd.factorize(used, sort=True)
             except TypeError:
                 raise DataError(
-                    f"cluster `{name}` holds {used.dtype} values that are no labels; wanted text or numbers."
+                    f"cluster `{name}` holds {used.dtype} values; labels of clusters must be text or numbers."
                 ) from None
-            if made.max() == 0:
-                raise DataError(f"cluster `{name}` has a single value; clustered errors want at least two clusters.")
-            codes.append(np.asarray(made, dtype=np.intp))
+            if numbers.max() == 0:
+                raise DataError(f"cluster `{name}` has a single value; clustered errors need at least two clusters.")
+            codes.append(np.asarray(numbers, dtype=np.intp))
             labels.append(pd.Index(levels, name=name))
         return ClusterLabels(tuple(columns), tuple(codes), tuple(labels))
 
@@ -185,13 +184,13 @@ class Table:
             parts = [spec]
         if not 1 <= len(parts) <= 2:
             raise DataError(
-                f"cluster names {len(parts)} ways to cluster; wanted one or two. Keep those that matter most."
+                f"cluster names {len(parts)} ways to cluster; expected one or two. Keep those that matter most."
             )
         given = [part if isinstance(part, str) else getattr(part, "name", None) for part in parts]
         names = [str(name or f"cluster {number + 1}") for number, name in enumerate(given)]
         if len(set(names)) < len(names):
             raise DataError(
-                f"Both ways to cluster are called {names[0]!r}; wanted two different ones. Rename one or leave it out."
+                f"Both ways to cluster are called {names[0]!r}; expected two different ones. Rename one or leave it out."
             )
         return {name: self.per_row(part, "cluster") for name, part in zip(names, parts, strict=True)}
 
@@ -207,7 +206,7 @@ class Table:
 
     @cached_property
     def _categories(self) -> frozenset[str]:
-        """The columns of an Arrow table that were categories of pandas, whose order means something."""
+        """The columns of an Arrow table that were ordered categories in pandas."""
         if isinstance(self._native, pd.DataFrame) or not self._native.implementation.is_pyarrow():
             return frozenset()
         known = (self._native.to_native().schema.pandas_metadata or {}).get("columns", [])
@@ -250,13 +249,13 @@ def _is_column(part: object) -> bool:
 def _read(data: Any) -> tuple[Any, list[str]]:
     if isinstance(data, (str, PurePath)) and _FILE.search(str(data)):
         raise DataError(
-            f"data is the name of a file; wanted a table. Read it first: data = pandas.read_csv({str(data)!r})."
+            f"data is the name of a file; expected a table. Read it first: data = pandas.read_csv({str(data)!r})."
         )
     try:
         frame = nw.from_native(data)
     except TypeError:
         raise DataError(
-            f"data is a {type(data).__name__}; wanted a pandas, polars or pyarrow table. Arrays become one with "
+            f"data is a {type(data).__name__}; expected a pandas, polars or pyarrow table. Arrays become one with "
             "pandas.DataFrame({'y': y, 'a': a, ...})."
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
@@ -308,22 +307,22 @@ def make_groups(name: str, column: pd.Series) -> Groups:
         distinct = np.unique(column.dropna())
         if len(distinct) > _MOST_NUMERIC_GROUPS:
             raise DataError(
-                f"`{name}` has {len(distinct)} distinct numbers; wanted groups, at most {_MOST_NUMERIC_GROUPS}. Cut it first, for "
+                f"`{name}` has {len(distinct)} distinct numbers; expected at most {_MOST_NUMERIC_GROUPS} groups. Cut it first, for "
                 f"example with pandas.qcut(data[{name!r}], 4), or project on it with fit.blp('~ {quote(name)}')."
             )
         column = pd.Series(pd.Categorical(column, categories=distinct))
     if not isinstance(column.dtype, pd.CategoricalDtype):
-        raise DataError(f"`{name}` is {column.dtype}; wanted labels, truth values or a few numbers for groups.")
+        raise DataError(f"`{name}` is {column.dtype}; groups must be labels, truth values or a few numbers.")
     levels = labels(column.cat.categories)
     if len(levels) > max(2, len(column) / 2):
         raise DataError(f"`{name}` has {len(levels)} groups in {len(column)} rows, like an identifier; merge some.")
     if not levels:
-        raise DataError(f"`{name}` is missing on every row in use; wanted a group for each.")
+        raise DataError(f"`{name}` is missing on every row in use; every row needs a group.")
     return Groups(name, levels, column.cat.codes.to_numpy(dtype=np.intp))
 
 
 def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Dates, nested values, infinities and columns that are all labels are errors that say what to do."""
+    """Raise helpful errors for dates, nested values, infinities and columns of identifiers."""
     for name in columns:
         column = data[name]
         if column.dtype == np.float64:
@@ -348,7 +347,7 @@ def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
                 )
         else:
             raise DataError(
-                f"Column `{name}` is {column.dtype}; wanted numbers, truth values or labels. Convert it, or leave it out with "
+                f"Column `{name}` is {column.dtype}; expected numbers, truth values or labels. Convert it, or leave it out with "
                 f"{_without(name)}."
             )
 
@@ -360,7 +359,7 @@ def _without(name: str) -> str:
 
 
 def drop_missing(data: pd.DataFrame, columns: Sequence[str], na_action: str) -> pd.DataFrame:
-    """Rows with nothing missing in the named columns; the index tells where they stood.
+    """Rows with nothing missing in the named columns; the index holds their old positions.
 
     Parameters
     ----------
@@ -370,18 +369,18 @@ def drop_missing(data: pd.DataFrame, columns: Sequence[str], na_action: str) -> 
     na_action : {"drop", "raise"}
     """
     if na_action not in ("drop", "raise"):
-        raise DataError(f"na_action={na_action!r}: wanted 'drop' or 'raise'.")
+        raise DataError(f"na_action={na_action!r}: expected 'drop' or 'raise'.")
     missing = {name: int(count) for name in columns if (count := data[name].isna().sum())}
     if not missing:
         return data
     worst = sorted(missing, key=lambda name: -missing[name])
-    told = ", ".join(f"`{name}` ({missing[name]})" for name in worst[:6])
+    counts = ", ".join(f"`{name}` ({missing[name]})" for name in worst[:6])
     if na_action == "raise":
-        raise DataError(f"Missing values in {told}, and na_action='raise'. Fill them, or use na_action='drop'.")
+        raise DataError(f"Missing values in {counts}, and na_action='raise'. Fill them, or use na_action='drop'.")
     kept = data[data[list(columns)].notna().all(axis=1)]
     if kept.empty:
         raise DataError(
-            f"Every row has a missing value among the columns used: {told} of {len(data)} rows. Leave the emptiest columns out "
+            f"Every row has a missing value among the columns used: {counts} of {len(data)} rows. Leave the emptiest columns out "
             "of the formula, or fill them."
         )
     categorical = [name for name in kept.columns if isinstance(kept[name].dtype, pd.CategoricalDtype)]

@@ -1,4 +1,4 @@
-"""Estimands: what is asked of mu, each written once as the formula of its moment."""
+"""Estimands: each is written once, as the formula of its moment of mu."""
 
 from riesz.estimands.base import Component, Estimand, Sample
 from riesz.registry import Registry

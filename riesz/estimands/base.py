@@ -2,7 +2,7 @@
 
 An :class:`Estimand` holds settings only (a policy, a shift). Bound to a :class:`Sample` it gives one :class:`Component` per
 parameter: the formula of the moment, the anchor (the paper's beta, a known function with h(beta) != 0) and the normalizer.
-Nothing to the right of ``design`` knows more than that.
+Modules to the right of ``design`` use nothing else.
 """
 
 from __future__ import annotations

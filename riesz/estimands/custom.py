@@ -160,7 +160,7 @@ def _refuse_zero(moments: Array) -> None:
     p = float(stats.chi2.sf(wald.sum(), len(wald)))
     if p > 0.05:
         raise EstimandError(
-            "No anchor was found: the moments of the treatment, the covariates and their products cannot be told from zero "
-            f"(p = {p:.2g}). Pass one, a known function of treatment and covariates whose moment is clearly not zero: "
+            "No anchor was found: the moments of the treatment, the covariates and their products do not differ significantly "
+            f"from zero (p = {p:.2g}). Pass one, a known function of treatment and covariates whose moment is clearly not zero: "
             "riesz.CustomMoment(..., anchor=...)."
         )

@@ -1,4 +1,4 @@
-"""Checks of learners' settings, which all say what was got and what was wanted."""
+"""Checks of learners' settings; every message states the value and what is expected."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from riesz.errors import LearnerError
 def check_settings(
     learner: object, choices: Mapping[str, Sequence[object]], whole: Sequence[str], numbers: Sequence[str]
 ) -> None:
-    """Refuse settings that are none of the choices, no whole numbers from 1, or no numbers from 0."""
+    """Check settings: one of the choices, a whole number from 1, or a number from 0."""
     name = type(learner).__name__
     for field in (*choices, *whole, *numbers):
         plain(learner, field)
     for field, values in choices.items():
         got = getattr(learner, field)
         if got not in values:
-            raise LearnerError(f"{name}({field}={got!r}): wanted one of {', '.join(map(repr, values))}.")
+            raise LearnerError(f"{name}({field}={got!r}): expected one of {', '.join(map(repr, values))}.")
     for field in whole:
         got = getattr(learner, field)
         if not isinstance(got, int) or isinstance(got, bool) or got < 1:
-            raise LearnerError(f"{name}({field}={got!r}): wanted a whole number, 1 or larger.")
+            raise LearnerError(f"{name}({field}={got!r}): expected a whole number, 1 or larger.")
     for field in numbers:
         check_number(learner, field, "a number, 0 or larger", at_least=0.0)
 
@@ -32,20 +32,20 @@ def check_settings(
 def check_number(
     learner: object,
     field: str,
-    wanted: str,
+    expected: str,
     *,
     at_least: float = -np.inf,
     above: float = -np.inf,
     below: float = np.inf,
     or_word: str | None = None,
 ) -> None:
-    """Refuse a setting that is no number between these bounds, nor a word that may stand for one."""
+    """Refuse a setting that is neither a number between these bounds nor the word that may replace one."""
     got = plain(learner, field)
     if or_word is not None and isinstance(got, str) and got == or_word:
         return
     number = isinstance(got, (int, float)) and not isinstance(got, bool)
     if not (number and np.isfinite(got) and at_least <= got and above < got < below):
-        raise LearnerError(f"{type(learner).__name__}({field}={got!r}): wanted {wanted}.")
+        raise LearnerError(f"{type(learner).__name__}({field}={got!r}): expected {expected}.")
 
 
 def plain(learner: object, field: str) -> Any:

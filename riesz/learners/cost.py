@@ -1,4 +1,4 @@
-r"""What fits with very many columns cost, to be said before they begin.
+r"""The cost of fits with very many columns, announced before they begin.
 
 A closed form with n rows and p columns takes about :math:`2.2 \cdot 10^{-10}\, n p m + 4.5 \cdot 10^{-10}\, m^3` seconds with
 m = min(n, p): products of the columns, and three eigenvalue problems of size m. Looking whether an estimand is identified takes
@@ -8,7 +8,7 @@ other processors differ by a factor of two or so.
 
 from __future__ import annotations
 
-MANY = 1000  # columns from which a fit's time is foretold
+MANY = 1000  # columns from which the time of a fit is announced
 LONG = 60.0  # seconds from which it is worth a warning
 
 
@@ -26,7 +26,7 @@ def closed_form_seconds(rows: int, columns: int) -> float:
 
 
 def identification_seconds(rows: int, columns: int) -> float:
-    """For looking whether the estimand is identified, which takes more rows than columns."""
+    """The check that the estimand is identified, which needs more rows than columns."""
     return 0.25 * closed_form_seconds(rows, columns) if columns < rows else 0.0
 
 

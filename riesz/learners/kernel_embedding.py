@@ -98,7 +98,7 @@ class KernelEmbedding(Learner):
             )
         if design.family == "binomial":
             raise LearnerError(
-                "KernelEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' wants probabilities. "
+                "KernelEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' needs probabilities. "
                 "Leave family='gaussian': the effect on a 0/1 outcome means the same."
             )
 
@@ -139,7 +139,7 @@ class Kernel:
     covariates: Array
 
     def scaled(self, x: Array) -> Array:
-        """Covariates as the kernel sees them."""
+        """Covariates as the kernel uses them."""
         return (x - self.centre) / self.scale
 
     def of_treatment(self, a: Array) -> tuple[Array, Array]:
@@ -244,11 +244,11 @@ def fit_kernel(design: Design, penalty: float | str, bandwidth: float, standardi
 
 
 def make_kernel(design: Design, weights: Array, bandwidth: float, standardise: bool, seed: int = 0) -> Kernel:
-    """Scales from the training rows: standard deviations if wanted, then the median distance, of a random part if many."""
+    """Scales from the training rows: with ``standardise`` standard deviations, then the median distance of random rows."""
     x, a = design.x, design.treatment
     centre = np.average(x, axis=0, weights=weights)
     spread = np.sqrt(np.average((x - centre) ** 2, axis=0, weights=weights))
-    varies = spread > 1e-9 * np.abs(centre)  # a constant column tells nothing
+    varies = spread > 1e-9 * np.abs(centre)  # a constant column carries no information
     spread = np.where(varies & standardise, spread, 1.0)
     x = (x - centre) / spread
     length = bandwidth * _median_distance(x, seed)
@@ -264,7 +264,7 @@ def _median_distance(x: Array, seed: int) -> float:
 
 
 def _leave_out(design: Design) -> list[npt.NDArray[np.intp]]:
-    """The rows that are left out together; empty when each goes alone."""
+    """The rows that are left out together; empty if rows are left out one at a time."""
     if design.groups is None:
         return []
     order = np.argsort(design.groups, kind="stable")
@@ -281,7 +281,7 @@ def _choose(
         residuals = target - vectors @ (shrink * rotated)
         if clusters:
             left = [_without(vectors[g], shrink, residuals[g]) for g in clusters]
-            losses.append(sum(float(one @ one) for one in left))
+            losses.append(sum(float(residual @ residual) for residual in left))
         else:
             room = 1.0 - vectors**2 @ shrink
             losses.append(float(((residuals / np.clip(room, 1e-10, None)) ** 2).sum()))

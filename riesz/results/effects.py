@@ -46,7 +46,7 @@ class Words:
 
 @dataclass(frozen=True)
 class EffectsParts:
-    """Everything that :class:`Effects` are made of; pickle sends these.
+    """The parts of :class:`Effects`, which pickle stores.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ _TRIMMING = ["cap", "share", "untrimmed", "untrimmed_std_error", "estimate", "st
 
 
 def served(parts: FitParts) -> list[str]:
-    """The estimators that the learner allows: those without rr alone, if it learns mu alone."""
+    """The estimators that the learner allows: only those without rr if it learns only mu."""
     learns_rr = parts.model.learner.learns_rr
     return [name for name, estimator in ESTIMATORS.items() if learns_rr or not estimator.needs_rr]
 

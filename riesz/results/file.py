@@ -120,7 +120,7 @@ def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFra
 
 
 def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[Any, Reader], T]) -> T:
-    """Make what the content says; content that makes no sense is told by one error."""
+    """Build an object from an archive's content; invalid content raises a DataError."""
     try:
         return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed, _import_type))
     except UnknownEstimatorError as error:
@@ -256,12 +256,12 @@ def _read_candidates(
 ) -> tuple[tuple[Candidate, ...], tuple[Stacking, ...], Mapping[str, str]]:
     design = model.blueprint.design
     if "members" not in document:
-        fits = _read_fits([reader.read(one) for one in document["fits"]], design, model.learner)
+        fits = _read_fits([reader.read(fit) for fit in document["fits"]], design, model.learner)
         return (Candidate(model.learner, fits, predictions),), (), {}
     candidates = []
     for member in document["members"]:
         learner = reader.read(member["learner"])
-        fits = _read_fits([reader.read(one) for one in member["fits"]], design, learner)
+        fits = _read_fits([reader.read(fit) for fit in member["fits"]], design, learner)
         candidates.append(Candidate(learner, fits, ()))
     return tuple(candidates), reader.read(document["stacking"]), document["left_out"]
 
@@ -291,9 +291,9 @@ def _write_clusters(clusters: ClusterLabels, writer: Writer) -> Any:
 
 def _read_clusters(stored: Any, reader: Reader) -> ClusterLabels:
     return ClusterLabels(
-        tuple(one["name"] for one in stored),
-        tuple(reader.read({"array": one["codes"]}) for one in stored),
-        tuple(read_index(one["labels"], reader, one["count"]) for one in stored),
+        tuple(clustering["name"] for clustering in stored),
+        tuple(reader.read({"array": clustering["codes"]}) for clustering in stored),
+        tuple(read_index(clustering["labels"], reader, clustering["count"]) for clustering in stored),
     )
 
 
@@ -335,7 +335,7 @@ def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer
 
 
 def _write_fits(learner: Learner, fits: Sequence[Fit], writer: Writer) -> list[Any]:
-    """What the learner says of each fit; only the numbers of the fits if a file cannot hold the learner or what it says."""
+    """The learner's details of each fit; only the numbers of the fits if a file cannot hold the learner or its details."""
     try:
         writer.write(learner)
         return [writer.write(learner.store(fit)) for fit in fits]

@@ -48,12 +48,12 @@ def _numbered(codes: AnyArray, n: int, count: int, what: str) -> None:
 
 
 def check_model(model: Model) -> None:
-    """What was asked: data, design, treatment, weights, settings."""
+    """The question: data, design, treatment, weights, settings."""
     check_fields(model)
     check_fields(model.recipe)
     blueprint, base = model.blueprint, to_stored(model.blueprint.design)
     n, components = len(base.y), blueprint.components
-    names = [one.name for one in components]
+    names = [component.name for component in components]
     _need(n >= 2, "too few rows")
     _need(all(conforms([c.name, c.symbol, c.words], list[str]) for c in components), "components are not text")
     _need(0 < len(names) == len(set(names)), "the names of the parameters")
@@ -117,9 +117,13 @@ def _check_moment(moment: Moment, n: int, columns: int, components: int) -> None
 
 
 def _check_evaluation(
-    made: Evaluation, first: tuple[int, ...], readings: int, n: int, what: str, missing: bool = False
+    evaluation: Evaluation, first: tuple[int, ...], readings: int, n: int, what: str, missing: bool = False
 ) -> None:
-    shapes = ((made.observed, (*first, n)), (made.values, (*first, readings, n)), (made.slopes, (*first, readings, n)))
+    shapes = (
+        (evaluation.observed, (*first, n)),
+        (evaluation.values, (*first, readings, n)),
+        (evaluation.slopes, (*first, readings, n)),
+    )
     for values, shape in shapes:
         if missing:
             _need(values.shape == shape, f"{what} has the wrong shape")
@@ -135,7 +139,7 @@ def _check_rows(model: Model, n: int) -> None:
     design = model.blueprint.design
     read = {*model.covariates, *design.hidden}.union(*design.reads)
     _need(read <= set(data.columns), "a column of the formula is not in the data")
-    _need(read <= {*model.covariates, model.blueprint.treatment.name}, "a column of the formula is no covariate")
+    _need(read <= {*model.covariates, model.blueprint.treatment.name}, "a column of the formula is not a covariate")
     usable = [data[name].dtype == np.float64 or isinstance(data[name].dtype, pd.CategoricalDtype) for name in read]
     _need(all(usable), "a column of the formula holds neither numbers nor labels")
     _need(set(table.columns) <= set(model.recipe.columns), "the columns of the table")
@@ -200,9 +204,9 @@ def check_fitted(
         _need(masks.ndim == 2 and masks.shape[1] == n, "the training rows have the wrong shape")
         _numbered(labels, n, len(masks), "the folds")
         _need(len(np.unique(labels)) == len(masks) and bool(masks.any(axis=1).all()), "a fold is empty")
-    for one in predictions:
-        _check_evaluation(one.mu, (), readings, n, "mu")
-        _check_evaluation(one.rr, (components,), readings, n, "rr", missing=not learner.learns_rr)
+    for prediction in predictions:
+        _check_evaluation(prediction.mu, (), readings, n, "mu")
+        _check_evaluation(prediction.rr, (components,), readings, n, "rr", missing=not learner.learns_rr)
     numbers = npt.NDArray[np.float64]
     for name, shape in (("scales", (repeats, components)), ("caps", (repeats, components)), ("params", (components,))):
         _need(conforms(fitted[name], numbers) and fitted[name].shape == shape, f"{name} have the wrong shape")
@@ -253,7 +257,7 @@ def check_clusters(clusters: ClusterLabels, n: int) -> None:
 
 
 def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
-    """A fit must say what it says: predictions of a row, its details and its history."""
+    """A fit must be able to predict a row and to give its details and history."""
     _need(isinstance(fit, Fit), "a fit of an unknown kind")
     _need(conforms(dict(fit.details()), Mapping[str, float]), "the details of a fit")
     _need(fit.history().columns.is_unique, "the history of a fit")
@@ -261,8 +265,10 @@ def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
         return
     few, readings = design.take(np.arange(min(2, len(design)))), len(design.is_derivative)
     try:
-        made = fit.predict(few)
-    except LearnerError:  # it asks the moment, which is not here; new rows bring theirs
+        predicted = fit.predict(few)
+    except LearnerError:  # it needs the moment, which files do not hold; new rows have theirs
         return
-    _check_evaluation(made.mu, (), readings, len(few), "a fit's mu")
-    _check_evaluation(made.rr, (design.components,), readings, len(few), "a fit's rr", missing=not learner.learns_rr)
+    _check_evaluation(predicted.mu, (), readings, len(few), "a fit's mu")
+    _check_evaluation(
+        predicted.rr, (design.components,), readings, len(few), "a fit's rr", missing=not learner.learns_rr
+    )

@@ -1,4 +1,4 @@
-"""What the summary of a fit says: title, facts, tables and notes."""
+"""The content of a fit's summary: title, facts, tables and notes."""
 
 from __future__ import annotations
 

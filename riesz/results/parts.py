@@ -29,7 +29,7 @@ from riesz.results.model import Model
 
 @dataclass(frozen=True)
 class FitParts:
-    """A fit: what was asked, what was learned and what was estimated.
+    """The parts of a fit: the question, the predictions and the estimates.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class FitParts:
         return self.inference.averaged()
 
     def influence(self) -> Estimate:
-        """The same, refused if the learner learns mu alone and so has no influence function."""
+        """The same; an error if the learner learns only mu and so has no influence function."""
         self.require_rr()
         return self.averaged
 
@@ -133,7 +133,7 @@ class FitParts:
         )
 
     def require_rr(self) -> None:
-        """Refuse what needs a Riesz representer if the learner learns mu alone."""
+        """Raise an error if the learner learns only mu, so that there is no Riesz representer."""
         if not self.model.learner.learns_rr:
             raise RieszError(
                 f"{self.learner} learns mu alone, so there is no Riesz representer and no influence function. Use another "

@@ -121,7 +121,7 @@ class Summary:
     _repr_html_ = as_html
 
     def as_latex(self) -> str:
-        """LaTeX, which needs the booktabs package."""
+        """LaTeX; needs the booktabs package."""
         facts = "; ".join(f"{name}: {value}" for name, value in [*self.left, *self.right])
         notes = " ".join(note if note.endswith(".") else f"{note}." for note in (self.subtitle, facts, *self.notes))
         return "\n".join(

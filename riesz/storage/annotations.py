@@ -1,7 +1,7 @@
-"""Whether a value is of the type that a dataclass declares for it: what a file says is checked before it is believed.
+"""Whether a value is of the type that a dataclass declares for it: the content of files is checked before use.
 
-Python does not check annotations, and a dataclass that is made from a file would take text for an array. Only the annotations
-that stored dataclasses use are understood; another one is an error of ours, which the tests would show.
+Python does not check annotations, and so a damaged file could put text where an array belongs. Only the annotations
+that stored dataclasses use are supported.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 _HINTS: dict[type, dict[str, Any]] = {}  # they are slow to resolve
 
 
-def check_fields(made: Any) -> None:
+def check_fields(instance: Any) -> None:
     """Raise a ValueError that names the first field of a dataclass whose value is not of the declared type."""
-    kind = type(made)
+    kind = type(instance)
     hints = _HINTS[kind] if kind in _HINTS else _HINTS.setdefault(kind, get_type_hints(kind))
-    for field in fields(made):
-        if not conforms(getattr(made, field.name), hints[field.name]):
-            raise ValueError(f"{type(made).__name__}.{field.name} is of the wrong type")
+    for field in fields(instance):
+        if not conforms(getattr(instance, field.name), hints[field.name]):
+            raise ValueError(f"{type(instance).__name__}.{field.name} is of the wrong type")
 
 
 def conforms(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says.
+    """Whether a value has the annotated type.
 
     Examples
     --------
@@ -38,15 +38,15 @@ def conforms(value: Any, hint: Any) -> bool:
     if hint is Any:
         return True
     if origin in (Union, types.UnionType):
-        return any(conforms(value, one) for one in inner)
+        return any(conforms(value, choice) for choice in inner)
     if origin is Literal:
-        return any(type(value) is type(one) and value == one for one in inner)
+        return any(type(value) is type(choice) and value == choice for choice in inner)
     if origin is np.ndarray:
         return isinstance(value, np.ndarray) and _is_dtype(value, get_args(inner[1])[0])
     if origin is tuple:
         same = isinstance(value, tuple) and (inner[-1] is Ellipsis or len(value) == len(inner))
         hints = [inner[0]] * len(value) if same and inner[-1] is Ellipsis else inner
-        return same and all(conforms(item, one) for item, one in zip(value, hints, strict=True))
+        return same and all(conforms(item, item_hint) for item, item_hint in zip(value, hints, strict=True))
     if origin in (list, Sequence):
         return isinstance(value, (list, tuple)) and all(conforms(item, inner[0]) for item in value)
     if origin is frozenset:
@@ -65,5 +65,5 @@ def conforms(value: Any, hint: Any) -> bool:
     return isinstance(hint, type) and isinstance(value, hint)
 
 
-def _is_dtype(value: np.ndarray[Any, Any], wanted: Any) -> bool:
-    return wanted is Any or (isinstance(wanted, type) and np.issubdtype(value.dtype, wanted))
+def _is_dtype(value: np.ndarray[Any, Any], expected: Any) -> bool:
+    return expected is Any or (isinstance(expected, type) and np.issubdtype(value.dtype, expected))

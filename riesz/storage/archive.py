@@ -193,12 +193,12 @@ def _native(values: AnyArray) -> AnyArray:
 
 def checksum(content: Any, arrays: Mapping[str, AnyArray]) -> str:
     """SHA-256 of a document and its arrays."""
-    made = hashlib.sha256(json.dumps(content, allow_nan=False, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(content, allow_nan=False, sort_keys=True).encode())
     for name in sorted(arrays):
         values = arrays[name]
-        made.update(f"{name} {values.dtype.str} {values.shape}".encode())
-        made.update(np.ascontiguousarray(values).ravel().view(np.uint8).data)
-    return made.hexdigest()
+        digest.update(f"{name} {values.dtype.str} {values.shape}".encode())
+        digest.update(np.ascontiguousarray(values).ravel().view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def damaged(file: object, error: object) -> DataError:

@@ -54,7 +54,7 @@ def stored(kind: type[T]) -> type[T]:
 
 
 class UnstorableError(RieszError):
-    """Something that a file cannot hold, such as a function."""
+    """An object that a file cannot hold, such as a function."""
 
 
 class Writer:
@@ -79,7 +79,7 @@ class Writer:
     def texts(self, texts: Sequence[str]) -> dict[str, str]:
         """Many texts as two arrays, since a million of them would make a document that is slow to read."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        lengths = np.array([len(one) for one in encoded], dtype=np.int64)
+        lengths = np.array([len(item) for item in encoded], dtype=np.int64)
         return {"lengths": self.array(lengths), "bytes": self.array(np.frombuffer(b"".join(encoded), dtype=np.uint8))}
 
     def write(self, value: Any) -> Any:
@@ -182,9 +182,9 @@ class Reader:
             case {"date": str(text)}:
                 return datetime.date.fromisoformat(text)
             case {"type": str(name), "fields": dict(items)} if self._is_known(name):
-                made = TYPES[name](**{str(key): self.read(item) for key, item in convert(name, items).items()})
-                check_fields(made)
-                return made
+                instance = TYPES[name](**{str(key): self.read(item) for key, item in convert(name, items).items()})
+                check_fields(instance)
+                return instance
         raise ValueError(f"unknown content {str(value)[:60]}")
 
     def _is_known(self, name: str) -> bool:

@@ -38,10 +38,10 @@ def read_frame(stored: Any, reader: Reader) -> pd.DataFrame:
     rows, names = stored["rows"], [name for name, _ in stored["columns"]]
     if type(rows) is not int or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError("a table whose rows or names make no sense")
-    made = {name: _read_column(spec, reader) for name, spec in stored["columns"]}
-    if any(len(column) != rows for column in made.values()):
+    columns = {name: _read_column(spec, reader) for name, spec in stored["columns"]}
+    if any(len(column) != rows for column in columns.values()):
         raise ValueError("columns of different lengths")
-    return pd.DataFrame(made, index=range(rows)).set_axis(read_index(stored["index"], reader, rows), axis=0)
+    return pd.DataFrame(columns, index=range(rows)).set_axis(read_index(stored["index"], reader, rows), axis=0)
 
 
 def _write_column(column: pd.Series, writer: Writer) -> dict[str, Any]:
@@ -70,11 +70,11 @@ def _write_objects(column: pd.Series, writer: Writer) -> dict[str, Any]:
     """A column of Python's objects or of Arrow's values, by what it holds."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind in ("string", "empty"):
-        codes, found = pd.factorize(column)
+        codes, labels = pd.factorize(column)
         return {
             "kind": "text",
             "codes": writer.array(np.asarray(codes)),
-            "labels": writer.texts([str(label) for label in found]),
+            "labels": writer.texts([str(label) for label in labels]),
             "objects": bool(column.dtype == object),
         }
     if kind == "date":
@@ -206,15 +206,15 @@ def _write_labels(labels: pd.Series, writer: Writer) -> dict[str, Any]:
 def read_index(spec: Any, reader: Reader, rows: int) -> pd.Index:
     """The row labels back."""
     if spec["kind"] == "range":
-        made: pd.Index = pd.RangeIndex(*(int(part) for part in spec["range"]))
+        index: pd.Index = pd.RangeIndex(*(int(part) for part in spec["range"]))
     else:
         levels = [_read_column(level, reader) for level in spec["levels"]]
         if len({len(level) for level in levels} | {rows}) > 1:
             raise ValueError("an index of the wrong length")
-        made = pd.Index(levels[0]) if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
+        index = pd.Index(levels[0]) if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
         if not all(name is None or isinstance(name, str) for name in spec["names"]):
             raise ValueError("an index whose names are not text")
-        made = made.set_names(spec["names"])
-    if len(made) != rows:
+        index = index.set_names(spec["names"])
+    if len(index) != rows:
         raise ValueError("an index of the wrong length")
-    return made
+    return index

@@ -25,7 +25,7 @@ from riesz.errors import DataError
 
 Identity = Mapping[str, Any]
 COLUMNS = ("simulation", "n", "draw", "verb", "parameter", "truth", "oracle", "estimate", "std_error", "covered")
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # where an object stands in memory says nothing about it
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # addresses in memory differ between runs
 
 
 def words(value: object) -> Any:
@@ -42,9 +42,9 @@ def words(value: object) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): words(one) for key, one in value.items()}
+        return {str(key): words(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [words(one) for one in value]
+        return [words(item) for item in value]
     if isinstance(value, (np.ndarray, pd.Series)):
         content = hashlib.sha256(repr(np.asarray(value).tolist()).encode()).hexdigest()[:16]
         return f"{len(value)} values with checksum {content}"
@@ -63,8 +63,8 @@ def settings_of(name: str, thing: object) -> dict[str, Any]:
     """
     if not is_dataclass(thing) or isinstance(thing, type):
         return {name: words(thing)}
-    own = {f"{name}.{one.name}": words(getattr(thing, one.name)) for one in fields(thing)}
-    return {name: type(thing).__name__, **own}
+    settings = {f"{name}.{field.name}": words(getattr(thing, field.name)) for field in fields(thing)}
+    return {name: type(thing).__name__, **settings}
 
 
 class StudyFile:
@@ -140,11 +140,13 @@ class StudyFile:
         names = list(dict.fromkeys([*known, *self._identity]))
         other = [name for name in names if known.get(name) != self._identity.get(name)]
         if other:
-            kind = [name for name in other if "." not in name] or other  # another learner has other settings, too
-            told = [f"{name} is {known.get(name)!r} there and {self._identity.get(name)!r} here" for name in kind]
+            kind = [name for name in other if "." not in name] or other  # another learner also has other settings
+            differences = [
+                f"{name} is {known.get(name)!r} there and {self._identity.get(name)!r} here" for name in kind
+            ]
             raise DataError(
-                f"{self._path} holds the draws of another study: {'; '.join(told)}. Give another path, or remove the file if its "
-                "draws are not needed any more."
+                f"{self._path} holds the draws of another study: {'; '.join(differences)}. Give another path, or remove the file "
+                "if its draws are not needed any more."
             )
 
     def _replace(self, path: Path, text: str) -> None:
@@ -174,28 +176,28 @@ def _whole(content: bytes, rows: int) -> list[list[str]]:
         record = next(csv.reader([line]), [])
         if _is_whole(record):
             draws.setdefault(int(record[2]), {})[record[3], record[4]] = record
-    return [record for own in draws.values() if len(own) == rows for record in own.values()]
+    return [record for records in draws.values() if len(records) == rows for record in records.values()]
 
 
 def _is_whole(record: Sequence[str]) -> bool:
     if len(record) != len(COLUMNS) or record[-1] not in ("True", "False"):
         return False
     try:
-        _ = int(record[1]), int(record[2]), [float(one) for one in record[5:9] if one]
+        _ = int(record[1]), int(record[2]), [float(number) for number in record[5:9] if number]
     except ValueError:
         return False
     return bool(record[5] and record[7])  # a truth and an estimate there are always
 
 
 def _text(records: Sequence[Sequence[str]]) -> str:
-    made = io.StringIO()
-    csv.writer(made, lineterminator="\n").writerows([COLUMNS, *records])
-    return made.getvalue()
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *records])
+    return text.getvalue()
 
 
 def _frame(records: Sequence[Sequence[str]]) -> pd.DataFrame:
     columns = dict(zip(COLUMNS, zip(*records, strict=True), strict=True)) if records else dict.fromkeys(COLUMNS, ())
-    number = {name: [float(one or "nan") for one in columns[name]] for name in COLUMNS[5:9]}
-    whole = {name: np.array([int(one) for one in columns[name]], dtype=np.int64) for name in ("n", "draw")}
-    covered = np.array([one == "True" for one in columns["covered"]], dtype=bool)
+    number = {name: [float(word or "nan") for word in columns[name]] for name in COLUMNS[5:9]}
+    whole = {name: np.array([int(word) for word in columns[name]], dtype=np.int64) for name in ("n", "draw")}
+    covered = np.array([word == "True" for word in columns["covered"]], dtype=bool)
     return pd.DataFrame({**columns, **whole, **number, "covered": covered}, columns=list(COLUMNS))

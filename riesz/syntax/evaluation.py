@@ -184,7 +184,7 @@ def unseen_level(levels: str, known: str, rows: str) -> RieszError:
     """The error for levels of a factor that the fitted rows do not have; ``rows`` is ``"new"`` or ``"counterfactual"``."""
     if rows == "new":
         return DataError(
-            f"The new rows have {levels}, which the fit never saw.{known} Drop those rows or map them to a known level."
+            f"The new rows have {levels}, which does not occur in the fit.{known} Drop those rows or map them to a known level."
         )
     return EstimandError(
         f"A reading of mu sets {levels}, which is never seen in the data.{known} Let the variable enter as a number, or set "

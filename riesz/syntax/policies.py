@@ -1,6 +1,6 @@
 """Policies as text, such as ``"where(a > 80, a - 15, a)"``: arithmetic on columns, computed without running any code.
 
-Python parses the text into a tree, and this module computes it node by node. It knows numbers, strings, columns, arithmetic,
+Python parses the text into a tree, and this module computes it node by node. It accepts numbers, strings, columns, arithmetic,
 comparisons, ``& | ~`` and the functions in ``safe_functions.py``. Attributes, methods, indexing, comprehensions and all other
 kinds of node are refused, so that a policy can only compute. The same holds for policies from files.
 

@@ -12,7 +12,7 @@ QUICK = {"width": 8, "head_width": 4, "stages": (riesz.Stage(1e-2, 3, 3),), "net
 
 
 @pytest.mark.parametrize(
-    ("learner", "options", "wanted"),
+    ("learner", "options", "expected"),
     [
         (riesz.MADNet(**QUICK), {"folds": 2}, 3),
         (riesz.MADNet(**QUICK), {"folds": np.int64(2)}, 3),
@@ -25,19 +25,19 @@ QUICK = {"width": 8, "head_width": 4, "stages": (riesz.Stage(1e-2, 3, 3),), "net
     ],
 )
 def test_the_learner_says_how_often(
-    binary_frame: pd.DataFrame, learner: str | riesz.learners.Learner, options: dict[str, object], wanted: int
+    binary_frame: pd.DataFrame, learner: str | riesz.learners.Learner, options: dict[str, object], expected: int
 ) -> None:
     fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, **options)
-    assert len(fit.stability().query("fold == 'all'")) == wanted
+    assert len(fit.stability().query("fold == 'all'")) == expected
 
 
 def test_large_samples_are_split_once() -> None:
     """With few clusters there is as much chance in the folds as with few rows."""
     data = riesz.datasets.get("binary").draw(2001, seed=1).data.assign(town=np.arange(2001) % 20)
     learner = riesz.MADNet(width=2, head_width=2, stages=(riesz.Stage(1e-2, 1, 1),), networks=1, companion=None)
-    for options, wanted in (({}, 1), ({"cluster": "town"}, 3), ({"repeats": 2}, 2)):
+    for options, expected in (({}, 1), ({"cluster": "town"}, 3), ({"repeats": 2}, 2)):
         fit = riesz.ate("y ~ treat(a) + x1", data, learner=learner, folds=2, **options)
-        assert len(fit.stability().query("fold == 'all'")) == wanted
+        assert len(fit.stability().query("fold == 'all'")) == expected
 
 
 def test_patience_shrinks_as_epochs_grow_longer() -> None:

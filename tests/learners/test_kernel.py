@@ -117,12 +117,12 @@ def test_no_covariates(binary_frame: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"penalty": 0}, "wanted a positive number or 'loo'"),
-        ({"penalty": "cv"}, "wanted a positive number or 'loo'"),
-        ({"penalty": True}, "penalty=True.*wanted a positive number or 'loo'"),
-        ({"bandwidth": -1}, "bandwidth=-1.*wanted a positive number"),
-        ({"bandwidth": True}, "bandwidth=True.*wanted a positive number"),
-        ({"standardise": "no"}, "standardise='no'.*wanted one of True, False"),
+        ({"penalty": 0}, "expected a positive number or 'loo'"),
+        ({"penalty": "cv"}, "expected a positive number or 'loo'"),
+        ({"penalty": True}, "penalty=True.*expected a positive number or 'loo'"),
+        ({"bandwidth": -1}, "bandwidth=-1.*expected a positive number"),
+        ({"bandwidth": True}, "bandwidth=True.*expected a positive number"),
+        ({"standardise": "no"}, "standardise='no'.*expected one of True, False"),
     ],
 )
 def test_settings_check_themselves(settings: dict[str, Any], words: str) -> None:
@@ -137,7 +137,7 @@ def test_numbers_may_be_numpys() -> None:
 
 def test_what_it_cannot_do_is_refused(binary_frame: pd.DataFrame) -> None:
     labels = binary_frame.assign(y=(binary_frame["y"] > 0).astype(float))
-    with pytest.raises(riesz.LearnerError, match="family='binomial' wants probabilities"):
+    with pytest.raises(riesz.LearnerError, match="family='binomial' needs probabilities"):
         riesz.ate("y ~ treat(a) + x1", labels, learner="kernel_embedding", family="binomial")
     many = riesz.datasets.get("binary").draw(8001, seed=0).data
     with pytest.raises(riesz.LearnerError, match=r"8,001 rows.*at most 8,000"):

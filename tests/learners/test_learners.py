@@ -65,12 +65,12 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "dragonnet": {
         "a policy of the treated share": "depends on the arms of other rows",
-        **dict.fromkeys(DOSES, "the treatment is a number; wanted arms"),
+        **dict.fromkeys(DOSES, "the treatment is a number; expected arms"),
         **dict.fromkeys(["ate, three arms", "att, three arms"], "the treatment has 3 arms"),
         **dict.fromkeys(["moved covariates", "slope of a covariate"], "DragonNet derives .* a covariate"),
     },
-    "tarnet": dict.fromkeys(DOSES, "the treatment is a number; wanted arms"),
-    "neural_embedding": dict.fromkeys(DOSES, "the treatment is a number; wanted arms"),
+    "tarnet": dict.fromkeys(DOSES, "the treatment is a number; expected arms"),
+    "neural_embedding": dict.fromkeys(DOSES, "the treatment is a number; expected arms"),
 }
 
 

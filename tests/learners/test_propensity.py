@@ -306,8 +306,8 @@ def test_no_covariates(binary_frame: pd.DataFrame, continuous_frame: pd.DataFram
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"outcome": Ridge}, r"wanted a scikit-learn model, such as LogisticRegression\(\) \(with parentheses\)"),
-        ({"propensity": "logit"}, "Propensity\\(propensity='logit'\\): wanted a scikit-learn model"),
+        ({"outcome": Ridge}, r"expected a scikit-learn model, such as LogisticRegression\(\) \(with parentheses\)"),
+        ({"propensity": "logit"}, "Propensity\\(propensity='logit'\\): expected a scikit-learn model"),
         ({"clip": 0.5}, "clip=0.5.*between 0 and 0.5"),
         ({"clip": "small"}, "clip='small'"),
         ({"spread": "wide"}, "'constant', 'modelled'"),
@@ -327,7 +327,7 @@ class TestRefusals:
         arms = ("y ~ treat(a) + x1", riesz.ate)
         shares = binary_frame.assign(y=np.linspace(0, 1, 400))
         classify, line = LogisticRegression(), LinearRegression()
-        self.refused("family='gaussian' wants a regressor", binary_frame, *arms, riesz.Propensity(outcome=classify))
+        self.refused("family='gaussian' needs a regressor", binary_frame, *arms, riesz.Propensity(outcome=classify))
         self.refused("between 0 and 1", shares, *arms, riesz.Propensity(outcome=classify), family="binomial")
         self.refused("gives no probabilities", binary_frame, *arms, riesz.Propensity(propensity=line))
         dose = ("y ~ treat(d) + x1", riesz.ade)

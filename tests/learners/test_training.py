@@ -151,14 +151,14 @@ def test_a_device_is_named(device: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("x", 3), "positive learning rate"),
-        ((np.inf, 3), "positive learning rate"),
-        ((1e-2, "3"), "epochs to be a whole number, 1 or larger"),
-        ((1e-2, np.nan), "epochs to be a whole number"),
-        ((1e-2, 2.5), "epochs to be a whole number"),
-        ((1e-2, 3, -1), "patience to be a whole number, 0 or larger, or None"),
-        ((1e-2, 3, 3, 0), "plateau to be a whole number, 1 or larger, or None"),
-        ((1e-2, 3, 3, None, -1e-4), "min_delta to be a number, 0 or larger"),
+        (("x", 3), "learning_rate must be a positive number"),
+        ((np.inf, 3), "learning_rate must be a positive number"),
+        ((1e-2, "3"), "epochs must be a whole number, 1 or larger"),
+        ((1e-2, np.nan), "epochs must be a whole number"),
+        ((1e-2, 2.5), "epochs must be a whole number"),
+        ((1e-2, 3, -1), "patience must be a whole number, 0 or larger, or None"),
+        ((1e-2, 3, 3, 0), "plateau must be a whole number, 1 or larger, or None"),
+        ((1e-2, 3, 3, None, -1e-4), "min_delta must be a number, 0 or larger"),
     ],
 )
 def test_odd_stages_are_refused(arguments: tuple[Any, ...], words: str) -> None:

@@ -396,7 +396,7 @@ def test_levels_that_are_intervals(binary_frame: pd.DataFrame, tmp_path: Path) -
     for name in ("band", "whole", "share", "labelled", "time", "loose"):
         pd.testing.assert_series_equal(table[name], data[name])
     other = data.assign(band=pd.cut(data["x1"], [-10, 0, 10]))
-    with pytest.raises(riesz.DataError, match="which the fit never saw"):
+    with pytest.raises(riesz.DataError, match="which does not occur in the fit"):
         again.predict(other)
 
 
@@ -677,7 +677,7 @@ def set_in(content: Any, path: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("parts/dict/treatment/fields/name", "nothing", "a column of the formula is no covariate"),
+        ("parts/dict/treatment/fields/name", "nothing", "a column of the formula is not a covariate"),
         ("parts/dict/treatment/fields/levels", {"tuple": ["u", "v"]}, "the treatment's levels"),
         ("settings/target", "everyone", "target='everyone' is not known"),
         ("settings/seed", -1, "seed=-1: expected a whole number"),

@@ -200,7 +200,7 @@ def riesz_coefficients(
 ) -> tuple[Array, dict[str, float]]:
     """Coefficients of rr, shape (p, K); up to scale when constrained."""
     m = moments(design, basis)
-    found, chosen = [], {}
+    directions, chosen = [], {}
     for c in range(design.components):
         lam = choose_riesz_penalty(design, basis, c, m[c], basis.penalties)[0] if penalty == "loo" else float(penalty)
         direction = m[c] * basis.shrink(lam)
@@ -216,13 +216,13 @@ def riesz_coefficients(
                 direction = direction * h / (m[c] @ direction)  # up to scale
             else:
                 direction = direction * (m[c] @ direction) / (direction @ direction)
-        found.append(basis.transform @ direction)
+        directions.append(basis.transform @ direction)
         chosen[f"rr_penalty_{c}"] = lam
-    return np.column_stack(found), chosen
+    return np.column_stack(directions), chosen
 
 
 def need_identification(design: Design, rows: int) -> None:
-    """Refuse an estimand that reads a combination of columns which no training set of so many rows could show."""
+    """Refuse an estimand that reads a combination of columns that is zero in every training set of this size."""
     lost = unidentified(design) if len(design.names) < rows else None
     if lost is not None:
         raise LearnerError(
@@ -271,9 +271,9 @@ def _curvature(design: Design, theta: Array) -> Evaluation:
 
 
 def _least(curvature: Array, weights: Array, columns: int) -> float:
-    """The least curvature that counts: next to nothing, unless the logit tells the outcomes apart on almost all rows.
+    """The least curvature used: tiny, unless the logit separates the outcomes on almost all rows.
 
-    Then the few rows where it does not would carry rr alone. So that Kish's effective number of rows is at least ten for each
+    Then rr would rest on the few remaining rows. So that Kish's effective number of rows is at least ten for each
     column (or half of those there are), the others get a common curvature.
     """
 

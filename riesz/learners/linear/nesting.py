@@ -27,30 +27,30 @@ def parts(names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """
     exponents = [Counter[str]() if name == "Intercept" else _exponents(name) for name in names]
     by_factor: dict[str, list[int]] = {}
-    for place, own in enumerate(exponents):
-        for factor in own:
+    for place, powers in enumerate(exponents):
+        for factor in powers:
             by_factor.setdefault(factor, []).append(place)
-    found: list[tuple[int, ...]] = []
-    for own in exponents:
-        if own.total() < 2:  # the parts of a single factor are constants
-            found.append(())
+    nested: list[tuple[int, ...]] = []
+    for powers in exponents:
+        if powers.total() < 2:  # the parts of a single factor are constants
+            nested.append(())
             continue
-        near = {place for factor in own for place in by_factor[factor]}
-        found.append(tuple(sorted(place for place in near if exponents[place] < own)))
-    return tuple(found)
+        near = {place for factor in powers for place in by_factor[factor]}
+        nested.append(tuple(sorted(place for place in near if exponents[place] < powers)))
+    return tuple(nested)
 
 
 def _exponents(name: str) -> Exponents:
     """The factors of a column, each with its power."""
-    made: Exponents = Counter()
+    powers: Exponents = Counter()
     for factor in _factors(name):
-        made.update(_powers(factor) or {factor: 1})
-    return made
+        powers.update(_powers(factor) or {factor: 1})
+    return powers
 
 
 def _factors(name: str) -> list[str]:
     """Split a name at the colons that are not inside brackets or quotes."""
-    found, depth, quote, start = [], 0, "", 0
+    factors, depth, quote, start = [], 0, "", 0
     for place, letter in enumerate(name):
         if quote:
             quote = "" if letter == quote else quote
@@ -61,9 +61,9 @@ def _factors(name: str) -> list[str]:
         elif letter in ")]}":
             depth -= 1
         elif letter == ":" and depth == 0:
-            found.append(name[start:place])
+            factors.append(name[start:place])
             start = place + 1
-    return [*found, name[start:]]
+    return [*factors, name[start:]]
 
 
 def _powers(factor: str) -> Exponents | None:
@@ -71,7 +71,7 @@ def _powers(factor: str) -> Exponents | None:
     inner = factor[2:-1] if factor.startswith("I(") and factor.endswith(")") else factor
     try:
         return _powers_in(ast.parse(inner.replace("`", "").strip(), mode="eval").body)
-    except (SyntaxError, ValueError):  # a name that is no Python
+    except (SyntaxError, ValueError):  # not a Python expression
         return None
 
 
@@ -86,9 +86,9 @@ def _powers_in(node: ast.expr) -> Exponents | None:
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult(), left=ast.Constant(), right=inner):
             return _powers_in(inner)
         case ast.BinOp(op=ast.Mult(), left=left, right=right):
-            one, two = _powers_in(left), _powers_in(right)
-            return None if one is None or two is None else one + two
+            first, second = _powers_in(left), _powers_in(right)
+            return None if first is None or second is None else first + second
         case ast.BinOp(op=ast.Pow(), left=inner, right=ast.Constant(value=int(power))) if 1 <= power <= 9:
-            own = _powers_in(inner)
-            return None if own is None else Counter({name: power * count for name, count in own.items()})
+            powers = _powers_in(inner)
+            return None if powers is None else Counter({name: power * count for name, count in powers.items()})
     return None

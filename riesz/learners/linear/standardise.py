@@ -33,10 +33,10 @@ class Standard:
         1, and 0 for the intercept.
     intercept : int or None
     turn : sparse array, shape (p, p), or None
-        What is multiplied from the right then: a product a:x (or a power) becomes its residual in a regression on its parts a and
-        x, with standard deviation one. Where a and x have their zeros does not matter to that.
+        Multiplied from the right after scaling: a product a:x (or a power) becomes its residual in a regression on its parts a and
+        x, with standard deviation one. The result does not depend on the zeros of a and x.
     repeated : ndarray of bool, shape (p,), or None
-        Products and powers that are no more than their parts, up to rounding.
+        Products and powers that equal a combination of their parts, up to rounding.
     """
 
     centre: Array
@@ -48,23 +48,23 @@ class Standard:
 
     def apply(self, z: Array) -> Array:
         """Standardise rows; more precise than ``z @ matrix`` when means are large."""
-        made = (z - self.centre) / self.spread
-        return made if self.turn is None else np.asarray(made @ self.turn)
+        scaled = (z - self.centre) / self.spread
+        return scaled if self.turn is None else np.asarray(scaled @ self.turn)
 
     def coefficients(self, combinations: Array) -> Array:
         """``matrix @ combinations``, without that matrix: there may be many columns."""
-        made = (combinations if self.turn is None else np.asarray(self.turn @ combinations)) / self.spread[:, None]
+        unscaled = (combinations if self.turn is None else np.asarray(self.turn @ combinations)) / self.spread[:, None]
         if self.intercept is not None:
-            made[self.intercept] -= self.centre @ made
-        return made
+            unscaled[self.intercept] -= self.centre @ unscaled
+        return unscaled
 
     @property
     def matrix(self) -> Array:
         """The same as a matrix, shape (p, p), which also applies to moments of the columns."""
-        made = np.diag(1.0 / self.spread)
+        transform = np.diag(1.0 / self.spread)
         if self.intercept is not None:
-            made[self.intercept] -= self.centre / self.spread
-        return made if self.turn is None else np.asarray(made @ self.turn)
+            transform[self.intercept] -= self.centre / self.spread
+        return transform if self.turn is None else np.asarray(transform @ self.turn)
 
 
 def standardise(design: Design, shares: Array) -> Standard:
@@ -86,9 +86,9 @@ def standardise(design: Design, shares: Array) -> Standard:
         centre, spread = mean, np.sqrt(variance)
         centre[intercept], spread[intercept], penalised[intercept] = 0.0, 1.0, 0.0
     constant = spread <= 1e-9 * np.abs(mean)  # rounding leaves a constant a spread of its own
-    found = Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
+    standard = Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
     inside = _parts_of_products(design)
-    return found if intercept is None or not any(inside) else _freed(found, design, shares, inside)
+    return standard if intercept is None or not any(inside) else _freed(standard, design, shares, inside)
 
 
 def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
@@ -102,27 +102,27 @@ def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
 def _freed(standard: Standard, design: Design, shares: Array, inside: tuple[tuple[int, ...], ...]) -> Standard:
     """The same with products and powers freed of their parts.
 
-    More than once: when zero is far off, a cube is hardly more than its square, and the square hardly more than a line.
+    More than once: far from zero a cube is nearly collinear with its square, and the square with a line.
     """
     alike: dict[tuple[int, ...], list[int]] = {}
-    for place, own in enumerate(inside):
-        if own:
-            alike.setdefault(own, []).append(place)
-    made = np.array([bool(own) for own in inside])
+    for place, nested in enumerate(inside):
+        if nested:
+            alike.setdefault(nested, []).append(place)
+    products = np.array([bool(nested) for nested in inside])
     turn = sparse.eye_array(len(inside), format="csc")
     size = 1.0 + np.abs(standard.centre) / standard.spread  # of the numbers that rounding is a share of
     for _ in range(1 + _depth(inside)):
         gram = _gram(design, replace(standard, turn=turn), shares)
         step = sparse.lil_array(sparse.eye_array(len(inside)))
-        for own, places in alike.items():
-            step[np.ix_(own, places)] = -np.linalg.lstsq(
-                gram[np.ix_(own, own)], gram[np.ix_(own, places)], rcond=1e-12
+        for nested, places in alike.items():
+            step[np.ix_(nested, places)] = -np.linalg.lstsq(
+                gram[np.ix_(nested, nested)], gram[np.ix_(nested, places)], rcond=1e-12
             )[0]
         turn = (turn @ step).tocsc()
         left = np.sqrt(np.clip((step.T @ gram @ step).diagonal(), 0.0, None))
-        adds = made & (left > 100 * np.finfo(float).eps * (abs(turn).T @ size))  # others repeat their parts
+        adds = products & (left > 100 * np.finfo(float).eps * (abs(turn).T @ size))  # others repeat their parts
         turn = (turn @ sparse.diags_array(1.0 / np.where(adds, left, 1.0))).tocsc()
-    return replace(standard, turn=turn, repeated=made & ~adds)
+    return replace(standard, turn=turn, repeated=products & ~adds)
 
 
 def _depth(inside: Sequence[Sequence[int]]) -> int:
@@ -144,28 +144,28 @@ def _gram(design: Design, standard: Standard, shares: Array) -> Array:
 def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array, Array]:
     """Combinations of standardised columns that are nearly orthonormal on the rows, and those that are zero on every row.
 
-    Directions that look collinear are looked at again by themselves: that second look tells a small one from rounding. With more
+    Directions that look collinear are computed again separately, to distinguish a small one from rounding error. With more
     columns than rows they are found among the rows, in a problem of that size.
 
     Returns
     -------
     ndarray, shape (p, k)
     ndarray, shape (p, p - k)
-        Empty with more columns than rows, where no one asks for them.
+        Empty with more columns than rows, where they are not used.
     """
     wide = len(standard.spread) > len(design)
-    own = slice(None) if standard.repeated is None else ~standard.repeated
+    kept = slice(None) if standard.repeated is None else ~standard.repeated
     every = np.empty((len(standard.spread), 0)) if wide else np.eye(len(standard.spread))
     gone = every[:, :0] if wide or standard.repeated is None else every[:, standard.repeated]
     if wide:
-        values, found = _among_rows(design, standard, shares, own)
+        values, axes = _among_rows(design, standard, shares, kept)
     else:
-        values, found = _among_columns(design, standard, shares, every[:, own])
+        values, axes = _among_columns(design, standard, shares, every[:, kept])
     sure = values > _DOUBTFUL * values[-1]
-    inner = found[:, sure] / np.sqrt(values[sure])
+    inner = axes[:, sure] / np.sqrt(values[sure])
     if sure.all():
         return inner, gone
-    values, doubtful = _among_columns(design, standard, shares, found[:, ~sure])
+    values, doubtful = _among_columns(design, standard, shares, axes[:, ~sure])
     rounding = 10 * np.finfo(float).eps * float(np.max(np.abs(standard.centre) / standard.spread, initial=0.0))
     real = values > max(_NULL, rounding**2)
     null = every if wide else np.hstack([doubtful[:, ~real], gone])
@@ -187,9 +187,9 @@ def _among_rows(design: Design, standard: Standard, shares: Array, which: Any) -
     columns = np.sqrt(shares)[:, None] * standard.apply(design.z)
     values, vectors = np.linalg.eigh(columns[:, which] @ columns[:, which].T)
     there = values > len(values) * np.finfo(float).eps * values[-1]
-    found = np.zeros((columns.shape[1], int(there.sum())))
-    found[which] = columns[:, which].T @ (vectors[:, there] / np.sqrt(values[there]))
-    return values[there], found
+    directions = np.zeros((columns.shape[1], int(there.sum())))
+    directions[which] = columns[:, which].T @ (vectors[:, there] / np.sqrt(values[there]))
+    return values[there], directions
 
 
 def unidentified(design: Design) -> tuple[int, list[str]] | None:

@@ -141,13 +141,13 @@ class NetworkLearner(Learner):
         check_settings(self, choices, whole, numbers)
         name = type(self).__name__
         if not self.momentum < 1:
-            raise LearnerError(f"{name}(momentum={self.momentum!r}): wanted a share below 1.")
+            raise LearnerError(f"{name}(momentum={self.momentum!r}): expected a share below 1.")
         if not 0 < self.validation <= 0.5:
-            raise LearnerError(f"{name}(validation={self.validation!r}): wanted a share between 0 and a half.")
+            raise LearnerError(f"{name}(validation={self.validation!r}): expected a share between 0 and a half.")
         stages: object = self.stages
-        if not isinstance(stages, (tuple, list)) or not stages or not all(isinstance(one, Stage) for one in stages):
+        if not isinstance(stages, (tuple, list)) or not stages or not all(isinstance(stage, Stage) for stage in stages):
             raise LearnerError(
-                f"{name}(stages={stages!r}): wanted one or more stages, such as (riesz.Stage(learning_rate=1e-3, epochs=300),)."
+                f"{name}(stages={stages!r}): expected one or more stages, such as (riesz.Stage(learning_rate=1e-3, epochs=300),)."
             )
         self._check_own_settings()
 
@@ -195,12 +195,12 @@ class NetworkLearner(Learner):
         """The networks of a file must have the sizes of the settings, which a refit would use: a file could state any size."""
         sizes = (self.width, self.depth, *self._outcome_layers())
         shapes = [network.shape for network in fit.networks]
-        same = all((one.width, one.depth, one.head_width, one.head_depth) == sizes for one in shapes)
+        same = all((shape.width, shape.depth, shape.head_width, shape.head_depth) == sizes for shape in shapes)
         if not same or len(shapes) != self.networks or (self.side_by_side or 0) > _MOST_SIDE_BY_SIDE:
             raise ValueError("networks of another size than the settings say")
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
-        return fit_by_signature(designs, seeds, lambda some, own: self._train(some, own, watch))
+        return fit_by_signature(designs, seeds, lambda group, group_seeds: self._train(group, group_seeds, watch))
 
     def _train(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> list[Fit]:
         """Train the networks of designs that can share a feed."""

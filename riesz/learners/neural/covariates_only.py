@@ -1,4 +1,4 @@
-"""Networks whose body sees the covariates alone, with one outcome head an arm: what they are trained on.
+"""Networks whose body takes only the covariates, with one outcome head per arm: what they are trained on.
 
 Such networks learn from the observed rows only, so that they are trained on a sample whose moment reads those and nothing else;
 predictions are made for the given design.
@@ -23,7 +23,7 @@ from riesz.learners.neural.engine.scaling import Scale, measure
 
 @dataclass(frozen=True, kw_only=True)
 class ArmByArm(NetworkLearner):
-    """A learner whose networks see covariates alone, with one outcome head per arm; there is no anchor to scale."""
+    """A learner whose networks take only covariates, with one outcome head per arm; no anchor is scaled."""
 
     @abstractmethod
     def _given(self, sample: Design) -> Array:
@@ -42,11 +42,11 @@ def without_treatment(sample: Design, expand: bool) -> Expansions:
 
 
 def check_arms(design: Design, rows: int, device: str, who: str) -> None:
-    """Refuse what no network can do with, designs without arms, or with nothing for the body to see."""
+    """Refuse designs that no network can learn from, without arms, or without covariates."""
     check_design(design, rows, device, who)
     if design.strata is None:
         raise LearnerError(
-            f"{who} has one outcome head for each arm, but the treatment is a number; wanted arms. Use learner='riesznet' or "
+            f"{who} has one outcome head for each arm, but the treatment is a number; expected arms. Use learner='riesznet' or "
             "learner='madnet'."
         )
     if not design.covariates.size:

@@ -15,7 +15,7 @@ from riesz.learners.checks import check_number, check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss
-from riesz.learners.propensity.representer import TOLD, arm_coefficients, arm_numbers
+from riesz.learners.propensity.representer import NOTABLE, arm_coefficients, arm_numbers
 from riesz.storage.coding import stored
 
 
@@ -94,7 +94,7 @@ class DragonNet(ArmByArm):
         check_number(self, "squeeze", "a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
         if self.propensity_weight == 0:
             raise LearnerError(
-                "DragonNet(propensity_weight=0): wanted a positive number; without its loss the propensity is not learned."
+                "DragonNet(propensity_weight=0): expected a positive number; without its loss the propensity is not learned."
             )
 
     def check(self, design: Design, rows: int) -> None:
@@ -109,7 +109,7 @@ class DragonNet(ArmByArm):
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         share = float(details["squeezed"].mean())
-        if share < TOLD:
+        if share < NOTABLE:
             return []
         return [
             f"The propensities of {share:.0%} of the validation rows were below {self.squeeze:g} or above {1 - self.squeeze:g}: "

@@ -21,7 +21,7 @@ from riesz.storage.coding import stored
 class NeuralEmbedding(ArmByArm):
     """NN embedding: features of the covariates are learned, and their mean embedding gives the plug-in.
 
-    It learns mu alone: the direct estimator is all it serves, without a standard error. The treatment may have any number of
+    It learns only mu, so only the direct estimator is available, without a standard error. The treatment may have any number of
     arms. Settings are keywords.
 
     Parameters
@@ -64,7 +64,7 @@ class NeuralEmbedding(ArmByArm):
         check_arms(design, rows, self.device, "NeuralEmbedding")
         if design.family == "binomial":
             raise LearnerError(
-                "NeuralEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' wants probabilities. "
+                "NeuralEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' needs probabilities. "
                 "Leave family='gaussian': the effect on a 0/1 outcome means the same."
             )
 

@@ -20,9 +20,9 @@ from riesz.storage.coding import stored
 class RieszNet(NetworkLearner):
     """RieszNet: one network learns mu and rr jointly, rr by the automatic-debiasing loss E[rr^2 - 2 m(rr)].
 
-    The network has MADNet's shape and sees what MADNet sees, so it serves every moment. Its rr comes with its scale and is never
-    rescaled. A targeted term teaches it epsilon, one number a parameter that is asked for, such that mu + epsilon rr fits the
-    outcome, too (on the logit scale under ``family="binomial"``). Settings are keywords.
+    The network has MADNet's shape and inputs, so it serves every moment. Its rr has the right scale and is never rescaled. A
+    targeted term adds epsilon, one number per parameter, trained such that mu + epsilon rr also fits the
+    outcome (on the logit scale under ``family="binomial"``). Settings are keywords.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class RieszNet(NetworkLearner):
         0.1
         """
         if benchmark not in PAPER_STAGES:
-            raise LearnerError(f"RieszNet.paper({benchmark!r}): wanted 'ate' or 'ade'.")
+            raise LearnerError(f"RieszNet.paper({benchmark!r}): expected 'ate' or 'ade'.")
         settings: dict[str, Any] = {**PAPER_SETTINGS, "stages": PAPER_STAGES[benchmark]}
         return replace(cls(**settings, rr_weight=0.1, targeted_weight=1.0), **changes)
 
@@ -110,7 +110,7 @@ class RieszNet(NetworkLearner):
         choices = {"architecture": ("multihead", "fully_connected"), "srr": (True, False)}
         check_settings(self, choices, ["head_width", "head_depth"], ["rr_weight", "targeted_weight"])
         if self.rr_weight == 0:
-            raise LearnerError("RieszNet(rr_weight=0): wanted a positive number; without its loss rr is not learned.")
+            raise LearnerError("RieszNet(rr_weight=0): expected a positive number; without its loss rr is not learned.")
 
     def check(self, design: Design, rows: int) -> None:
         check_design(design, rows, self.device, "RieszNet")

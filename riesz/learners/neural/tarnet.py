@@ -21,7 +21,7 @@ from riesz.storage.coding import stored
 class TARNet(ArmByArm):
     """TARNet: one network of the covariates with an outcome head for each arm.
 
-    It learns mu alone: the direct estimator is all it serves, without a standard error. The treatment may have any number of
+    It learns only mu, so only the direct estimator is available, without a standard error. The treatment may have any number of
     arms. Settings are keywords.
 
     Parameters

@@ -72,7 +72,7 @@ class Propensity(Learner):
     Derivatives of mu are central differences over a small share (n to the power -1/3) of the treatment's standard deviation:
     exact for models that are linear in the formula's columns, and a smoothed slope for trees, whose own is zero.
 
-    A policy given as an array is taken to depend on the covariates alone; write it as an expression or a function when it
+    A policy given as an array is assumed to depend only on the covariates; write it as an expression or a function when it
     looks at the treatment.
 
     References
@@ -99,7 +99,7 @@ class Propensity(Learner):
             usable = callable(getattr(model, "fit", None)) and hasattr(model, "get_params")
             if model is not None and (isinstance(model, type) or not usable):
                 raise LearnerError(
-                    f"Propensity({name}={model!r}): wanted a scikit-learn model, such as LogisticRegression() (with parentheses)."
+                    f"Propensity({name}={model!r}): expected a scikit-learn model, such as LogisticRegression() (with parentheses)."
                 )
         check_number(self, "clip", "a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
         check_settings(self, {"spread": ("constant", "modelled")}, [], [])
@@ -112,7 +112,7 @@ class Propensity(Learner):
         need_covariates(design, "riesz.Propensity")
         if not arms and rows < 4 * INNER_FOLDS:
             raise LearnerError(
-                f"A training set has {rows} rows; riesz.Propensity wants at least {4 * INNER_FOLDS} to learn how a continuous "
+                f"A training set has {rows} rows; riesz.Propensity needs at least {4 * INNER_FOLDS} to learn how a continuous "
                 "treatment scatters. Use fewer folds, or learner='linear'."
             )
         need_identification(design, rows)
@@ -137,7 +137,9 @@ class Propensity(Learner):
         return fits
 
     def describe(self, family: str) -> str:
-        names = ["boosted trees" if one is None else type(one).__name__ for one in (self.outcome, self.propensity)]
+        names = [
+            "boosted trees" if model is None else type(model).__name__ for model in (self.outcome, self.propensity)
+        ]
         return f"Propensity ({', '.join(names)})"
 
     def _models(self, sample: Design) -> tuple[Any, Any]:
@@ -155,22 +157,22 @@ def _check_models(outcome: Any, propensity: Any, design: Design) -> None:
     name = type(outcome).__name__
     if is_classifier(outcome) and design.family != "binomial":
         raise LearnerError(
-            f"Propensity(outcome={name}()) is a classifier, but family='gaussian' wants a regressor. Use family='binomial' for a "
+            f"Propensity(outcome={name}()) is a classifier, but family='gaussian' needs a regressor. Use family='binomial' for a "
             f"0/1 outcome, or Propensity(propensity={name}()) if it is the treatment's model."
         )
     if is_classifier(outcome) and not _is_binary(design.y):
         raise LearnerError(
-            f"Propensity(outcome={name}()) is a classifier, but the outcome takes values between 0 and 1; wanted a regressor."
+            f"Propensity(outcome={name}()) is a classifier, but the outcome takes values between 0 and 1; expected a regressor."
         )
     name, arms = type(propensity).__name__, design.strata is not None
     if arms and not (is_classifier(propensity) and hasattr(propensity, "predict_proba")):
         raise LearnerError(
-            f"Propensity(propensity={name}()) gives no probabilities, but the treatment has arms; wanted a classifier with "
+            f"Propensity(propensity={name}()) gives no probabilities, but the treatment has arms; expected a classifier with "
             "predict_proba, such as LogisticRegression()."
         )
     if not arms and is_classifier(propensity):
         raise LearnerError(
-            f"Propensity(propensity={name}()) is a classifier, but the treatment is continuous; wanted a regressor for its mean."
+            f"Propensity(propensity={name}()) is a classifier, but the treatment is continuous; expected a regressor for its mean."
         )
     if np.ptp(design.weights) > 0:
         for model in (outcome, propensity):

@@ -26,8 +26,8 @@ from riesz.design.moment import Evaluation, Look
 from riesz.errors import LearnerError
 
 _WHO = "riesz.Propensity"
-_INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without knowing its form."
-TOLD = 0.01  # share of rows from which a summary tells that their propensities were moved
+_INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without a formula for it."
+NOTABLE = 0.01  # share of rows with moved propensities from which the summary mentions them
 
 
 def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
@@ -36,12 +36,12 @@ def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
 
 
 def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
-    """What each component asks of arm j when a row comes from arm i, shape (K, arms i, arms j, n).
+    """The weight of each component on arm j for a row observed in arm i, shape (K, arms i, arms j, n).
 
     A moment for which there are none is refused in the name of the learner ``who``.
     """
     n, arms = len(sample), sample.treatment.shape[1] + 1
-    found = np.zeros((sample.components, arms, arms, n))
+    coefficients = np.zeros((sample.components, arms, arms, n))
     for source in range(arms):
         for c, looks in enumerate(_looks(sample, np.full(n, float(source)), who)):
             for look in looks:
@@ -51,20 +51,20 @@ def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
                         f"{who} derives the Riesz representer from the arms' propensities, but this moment reads a derivative "
                         f"of mu. {_INSTEAD}"
                     )
-                found[c, source, arm_numbers(look.treatment), np.arange(n)] += look.weight
-    _need_row_by_row(sample, found, who)
-    return found
+                coefficients[c, source, arm_numbers(look.treatment), np.arange(n)] += look.weight
+    _need_row_by_row(sample, coefficients, who)
+    return coefficients
 
 
 def _need_row_by_row(sample: Design, coefficients: Array, who: str) -> None:
-    """Refuse a moment that changes when others change arms: asked again, a row must want of its own arm what it wanted at first."""
-    own = coefficients[:, arm_numbers(sample.treatment), :, sample.index]  # (n, K, arms)
-    first = np.zeros_like(own)
+    """Refuse a moment whose weights of a row depend on the arms of other rows."""
+    by_row = coefficients[:, arm_numbers(sample.treatment), :, sample.index]  # (n, K, arms)
+    first = np.zeros_like(by_row)
     for reading, weights in zip(sample.readings(), sample.reading_weights.transpose(1, 2, 0), strict=True):
         first[sample.index, :, arm_numbers(reading.treatment)] += weights
-    if not np.allclose(own, first, rtol=1e-6, atol=1e-9 * np.abs(first).max()):
+    if not np.allclose(by_row, first, rtol=1e-6, atol=1e-9 * np.abs(first).max()):
         raise LearnerError(
-            f"{who} asks the moment what it would want of each row in every arm, but here that depends on the arms of other rows "
+            f"{who} evaluates the moment of each row in every arm, but here that depends on the arms of other rows "
             "(on the treatment's mean, say). Write such a statistic as a number, computed beforehand, or divide by it through a "
             f"normalizer. {_INSTEAD}"
         )
@@ -90,7 +90,7 @@ def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
     """
     held = np.clip(p, clip, 1.0 - clip)
     others = 1.0 - np.eye(p.shape[1])
-    p = np.maximum(p, 1e-12)  # or nobody might be left to share
+    p = np.maximum(p, 1e-12)  # avoids division by zero
     rest = np.einsum("cijn,ij,ni->cjn", coefficients, others, p)
     return np.asarray(np.einsum("cjjn->cjn", coefficients) + rest * ((1.0 - held) / (p @ others * held)).T)
 
@@ -105,7 +105,7 @@ def at_arms(values: Array, design: Design) -> Evaluation:
 
 def clipping(share: float, clip: float, what: str) -> list[str]:
     """A remark when a notable share of rows had their propensities or density ratios clipped."""
-    if share < TOLD:
+    if share < NOTABLE:
         return []
     return [
         f"The {what} of {share:.0%} of the rows were clipped (clip={clip:g}): overlap is weak there, and the estimate leans on the "
@@ -135,32 +135,32 @@ Pieces = tuple[tuple[Piece, ...], ...]
 def shift_pieces(sample: Design) -> Pieces:
     """The readings of every component, refused unless weights and displacements depend on the covariates alone."""
     a = sample.treatment[:, 0]
-    made = [_pieces(component, a) for component in _looks(sample, a, _WHO)]
+    pieces = [_pieces(component, a) for component in _looks(sample, a, _WHO)]
     for other in (np.roll(a, 1), np.roll(a, len(a) // 2), a.min() + a.max() - a):
         again = [_pieces(component, other) for component in _looks(sample, other, _WHO)]
-        if not all(_alike(one, two, a) for one, two in zip(made, again, strict=True)):
+        if not all(_alike(first, second, a) for first, second in zip(pieces, again, strict=True)):
             raise LearnerError(
                 f"{_WHO} derives the Riesz representer of a continuous treatment when it is moved by an amount, and rows "
                 "are weighted by a number, that depend on the covariates alone; in this moment they depend on the treatment "
                 f"itself. {_INSTEAD}"
             )
-    return tuple(made)
+    return tuple(pieces)
 
 
 def _pieces(looks: Sequence[Look], a: Array) -> tuple[Piece, ...]:
     for look in looks:
         _need_treatment_only(look, _WHO)
-    return tuple(Piece(one.weight, one.treatment[:, 0] - a, one.along == "treatment") for one in looks)
+    return tuple(Piece(look.weight, look.treatment[:, 0] - a, look.along == "treatment") for look in looks)
 
 
-def _alike(one: Sequence[Piece], two: Sequence[Piece], a: Array) -> bool:
+def _alike(first: Sequence[Piece], second: Sequence[Piece], a: Array) -> bool:
     """Whether weights and displacements are the same, the latter up to rounding of treatments a."""
     rounding = 1e-8 * np.ptp(a) + 8 * np.finfo(float).eps * np.abs(a).max()
-    return len(one) == len(two) and all(
+    return len(first) == len(second) and all(
         p.derivative == q.derivative
         and np.allclose(p.weight, q.weight, atol=1e-8 * np.abs(p.weight).max())
         and np.allclose(p.delta, q.delta, atol=rounding)
-        for p, q in zip(one, two, strict=True)
+        for p, q in zip(first, second, strict=True)
     )
 
 

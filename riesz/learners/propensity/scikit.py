@@ -1,4 +1,4 @@
-"""scikit-learn's models as parts of a learner: loaded when they are needed, copied, seeded, weighted and asked for numbers.
+"""scikit-learn's models as parts of a learner: imported when needed, cloned, seeded, fitted with weights.
 
 scikit-learn is an optional dependency; nothing here imports it before a model is used.
 """
@@ -27,7 +27,7 @@ def need_scikit(who: str) -> None:
         ) from error
 
 
-#: Slow, shallow boosting: scikit-learn's own settings overfit samples of a thousand rows, which 1/p does not forgive.
+#: Slow, shallow boosting: scikit-learn's own settings overfit samples of a thousand rows, which 1/p magnifies.
 _SMALL = {"learning_rate": 0.05, "max_leaf_nodes": 8, "min_samples_leaf": 10}
 
 
@@ -53,9 +53,11 @@ def is_classifier(model: Any) -> bool:
 
 
 def takes_weights(model: Any) -> bool:
-    """Whether a model's ``fit`` accepts sample weights; a pipeline's last step is asked."""
+    """Whether a model's ``fit`` accepts sample weights; for a pipeline, that of its last step."""
     parameters = inspect.signature(_last(model)[1].fit).parameters
-    return "sample_weight" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return "sample_weight" in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
 
 
 def fitted(model: Any, seed: int, x: Array, y: npt.NDArray[Any], weights: Array) -> Any:
@@ -80,9 +82,9 @@ def fitted(model: Any, seed: int, x: Array, y: npt.NDArray[Any], weights: Array)
 
 def probabilities(model: Any, x: Array, classes: int) -> Array:
     """The probability of each class 0, 1, ..., shape (n, classes); zero for a class the model has not seen."""
-    found = np.zeros((len(x), classes))
-    found[:, np.asarray(model.classes_, dtype=np.intp)] = model.predict_proba(x)
-    return found
+    by_class = np.zeros((len(x), classes))
+    by_class[:, np.asarray(model.classes_, dtype=np.intp)] = model.predict_proba(x)
+    return by_class
 
 
 @dataclass(frozen=True)
@@ -108,15 +110,15 @@ class Regression:
             return np.full(len(x), self.constant)
         if is_classifier(self.model):
             return probabilities(self.model, x, 2)[:, 1]
-        found = np.asarray(self.model.predict(x), dtype=float).ravel()
-        return np.clip(found, 0.0, 1.0) if self.family == "binomial" else found
+        predicted = np.asarray(self.model.predict(x), dtype=float).ravel()
+        return np.clip(predicted, 0.0, 1.0) if self.family == "binomial" else predicted
 
 
 def regress(model: Any, seed: int, x: Array, y: Array, weights: Array, family: str) -> Regression:
     """Fit a regressor, or a classifier of a 0/1 outcome."""
     hopeless = is_classifier(model) and np.ptp(y) == 0
-    made = None if hopeless else fitted(model, seed, x, y, weights)
-    return Regression(made, float(np.average(y, weights=weights)), family)
+    regression = None if hopeless else fitted(model, seed, x, y, weights)
+    return Regression(regression, float(np.average(y, weights=weights)), family)
 
 
 def _last(model: Any) -> tuple[str, Any]:

@@ -1,4 +1,4 @@
-r"""Rows as networks eat them: batches, put together when asked for.
+r"""Rows as networks use them: batches, gathered on demand.
 
 Shapes: M members, B rows, S stations, d inputs (t treatment columns, then c covariates), K components, R readings, H
 outcome heads.
@@ -60,13 +60,13 @@ class Batch:
 
     def split(self) -> Iterator[Batch]:
         """The batches one by one, when there is an axis of them in front."""
-        parts = [getattr(self, one.name).unbind(0) for one in fields(self)]
-        return (Batch(*one) for one in zip(*parts, strict=True))
+        parts = [getattr(self, field.name).unbind(0) for field in fields(self)]
+        return (Batch(*tensors) for tensors in zip(*parts, strict=True))
 
 
 @dataclass(frozen=True)
 class Units:
-    """The units in which a feed keeps one sample: float32 wants numbers near one, so they are centred and scaled in float64 first.
+    """The units of one sample in a feed: float32 is precise near one, so numbers are centred and scaled in float64 first.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Scales:
             rows = [make(scale, feed.units[origin]) for scale, origin in members]
             return torch.as_tensor(_single(np.array(rows), what), device=feed.device)
 
-        # the feed holds (x - u) / v, the network wants (x - c) / s = ((x - u) / v - (c - u) / v) * (v / s)
+        # the feed holds (x - u) / v, the network gets (x - c) / s = ((x - u) / v - (c - u) / v) * (v / s)
         covariate = "the treatment or a covariate"
         self.centre = tensor(lambda s, u: (s.centre - u.centre) / u.spread, covariate)[:, None, None]
         self.factor = tensor(lambda s, u: u.spread / s.spread, covariate)[:, None, None]
@@ -139,7 +139,7 @@ class Feed:
         first = stations[0]
         self.device, self.expansions = device, expansions
         self._samples = tuple(samples)  # kept, so that no other sample can get their keys
-        self._stations = {sample.key: one for sample, one in zip(samples, stations, strict=True)}
+        self._stations = {sample.key: points for sample, points in zip(samples, stations, strict=True)}
         self.dual = bool(samples[0].is_derivative.any())
         self.stations, self.treatments = first.treatment.shape[1:]
         arms = first.raw.shape[2]
@@ -153,20 +153,19 @@ class Feed:
             self.offsets[sample.key] = start
             start += len(sample)
         self.origins = {sample.key: place for place, sample in enumerate(samples)}
-        self.units = [make_units(sample, one) for sample, one in zip(samples, stations, strict=True)]
+        self.units = [make_units(sample, points) for sample, points in zip(samples, stations, strict=True)]
         t, each = self.treatments, list(zip(samples, stations, self.units, strict=True))
         self._covariates = self._tensor(
-            [(one.covariates - u.centre[t:]) / u.spread[t:] for _, one, u in each], "a covariate"
+            [(points.covariates - u.centre[t:]) / u.spread[t:] for _, points, u in each], "a covariate"
         )
         self._treatment = self._tensor(
-            [(one.treatment - u.centre[:t]) / u.spread[:t] for _, one, u in each], "the treatment"
+            [(points.treatment - u.centre[:t]) / u.spread[:t] for _, points, u in each], "the treatment"
         )
-        self._tangent = self._tensor([one.tangent for one in stations]) if self.dual else None
-        self._raw = self._tensor([(one.raw - u.raw_centre) / u.raw_spread for _, one, u in each], "the treatment")
-        self._observed = self._tensor(
-            [one.observed[:, None, None] == np.arange(self.stations)[:, None] for one in stations]
-        )
-        self._observed_station = torch.as_tensor(np.concatenate([one.observed for one in stations]), device=device)
+        self._tangent = self._tensor([points.tangent for points in stations]) if self.dual else None
+        self._raw = self._tensor([(points.raw - u.raw_centre) / u.raw_spread for _, points, u in each], "the treatment")
+        observed = [points.observed for points in stations]
+        self._observed = self._tensor([at[:, None, None] == np.arange(self.stations)[:, None] for at in observed])
+        self._observed_station = torch.as_tensor(np.concatenate(observed), device=device)
         self._y = self._tensor([(sample.y - u.y_centre) / u.y_spread for sample, _, u in each], "the outcome")
         self._weights = self._tensor([sample.weights for sample in samples], "a weight")
         self._anchor = self._tensor([sample.anchor.observed.T for sample in samples])
@@ -174,8 +173,8 @@ class Feed:
         self._value_weights, self._slope_weights = (
             self._tensor(
                 [
-                    _at_stations(sample.reading_weights[:, kind], one.of_reading[kind], self.stations)
-                    for sample, one, _ in each
+                    _at_stations(sample.reading_weights[:, kind], points.of_reading[kind], self.stations)
+                    for sample, points, _ in each
                 ]
             )
             for kind in (~bent, bent)
@@ -186,7 +185,7 @@ class Feed:
                 self._tensor(
                     [(o.changed[station][1] - u.centre[columns + t]) / u.spread[columns + t] for _, o, u in each]
                 ),
-                None if slopes is None else self._tensor([one.changed[station][2] for one in stations]),
+                None if slopes is None else self._tensor([points.changed[station][2] for points in stations]),
             )
             for station, (columns, _, slopes) in first.changed.items()
         }
@@ -215,7 +214,7 @@ class Feed:
 
     def mean_weights(self, rows: Sequence[npt.NDArray[np.intp]]) -> Tensor:
         """The mean weight of each of several sets of rows, shape (M, 1)."""
-        means = [self._weights[torch.as_tensor(own, device=self.device)].mean() for own in rows]
+        means = [self._weights[torch.as_tensor(member_rows, device=self.device)].mean() for member_rows in rows]
         return torch.stack(means).unsqueeze(1)
 
     def batch(self, index: Tensor, filled: Tensor, scales: Scales, mean_weights: Tensor | None = None) -> Batch:
@@ -273,8 +272,8 @@ class Feed:
         starts = torch.arange(members * size, device=self.device).view(members, size) * self.stations
         if self.dual:  # tangents stand below
             starts += torch.arange(members, device=self.device)[:, None] * size * self.stations
-        found: Tensor = starts + self._observed_station[index]
-        return found
+        places: Tensor = starts + self._observed_station[index]
+        return places
 
     def _mix(self, raw: Tensor, scales: Scales) -> tuple[Tensor, Tensor]:
         """Shares of the outcome heads at each station, and their derivative along the treatment."""
@@ -290,18 +289,18 @@ class Feed:
 def _single(values: npt.NDArray[Any], what: str) -> npt.NDArray[np.float32]:
     """Numbers in single precision, which ends at 3e38."""
     with np.errstate(over="ignore"):
-        made = values.astype(np.float32)
-    if not (np.isfinite(made) | ~np.isfinite(values)).all():
+        single = values.astype(np.float32)
+    if not (np.isfinite(single) | ~np.isfinite(values)).all():
         raise LearnerError(
             f"Networks compute in single precision, which ends at 3e38, and {what} goes beyond that once it is scaled: its unit is "
             "very large or small, or there is an outlier. Measure it in another unit, drop the outlier, or use learner='linear'."
         )
-    return made
+    return single
 
 
 def _at_stations(weights: Array, stations: npt.NDArray[np.intp], count: int) -> Array:
     """Weights of readings, shape (K, R, n), summed over those that share a station, shape (n, S, K)."""
-    found = np.zeros((weights.shape[2], count, weights.shape[0]))
+    sums = np.zeros((weights.shape[2], count, weights.shape[0]))
     for reading, station in enumerate(stations):
-        found[:, station] += weights[:, reading].T
-    return found
+        sums[:, station] += weights[:, reading].T
+    return sums

@@ -38,8 +38,8 @@ def fit_by_signature(
         groups[_signature(design)].append(number)
     fits: dict[int, Fit] = {}
     for numbers in groups.values():
-        own = fit([designs[number] for number in numbers], [seeds[number] for number in numbers])
-        fits |= dict(zip(numbers, own, strict=True))
+        group_fits = fit([designs[number] for number in numbers], [seeds[number] for number in numbers])
+        fits |= dict(zip(numbers, group_fits, strict=True))
     return [fits[number] for number in range(len(designs))]
 
 
@@ -59,9 +59,9 @@ def train_members(
     trained: dict[int, Trained] = {}
     size = side_by_side or _cached(shape, schedule.batch_size * feed.stations * (2 if feed.dual else 1))
     for numbers in alike.values():
-        own = [members[number] for number in numbers]
-        found = train(feed, own, shape, objective, schedule, size, watch)
-        trained |= dict(zip(numbers, found, strict=True))
+        group = [members[number] for number in numbers]
+        networks = train(feed, group, shape, objective, schedule, size, watch)
+        trained |= dict(zip(numbers, networks, strict=True))
     return [trained[number] for number in range(len(members))]
 
 
@@ -75,7 +75,7 @@ def draw_members(
     draws: int,
 ) -> list[Member]:
     """Networks to train, each with rows to learn from and rows that decide when to stop, drawn once or for several stages."""
-    state = [int(one) for one in np.random.SeedSequence(seed).generate_state(1 + 2 * networks)]
+    state = [int(word) for word in np.random.SeedSequence(seed).generate_state(1 + 2 * networks)]
     rows, strata = feed.rows_of(design), design.strata
     groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
     parts = min(max(2, round(1 / validation)), len(rows))
@@ -126,8 +126,8 @@ def need_rows(rows: int) -> None:
     """Refuse training sets that are too small to keep rows back."""
     if rows < _FEWEST_ROWS:
         raise LearnerError(
-            f"A training set has {rows} rows; a network wants at least {_FEWEST_ROWS}, of which some decide when to stop. Use "
-            "fewer folds, or learner='linear'."
+            f"A training set has {rows} rows; a network needs at least {_FEWEST_ROWS}, since part of them decides when to stop. "
+            "Use fewer folds, or learner='linear'."
         )
 
 
@@ -140,27 +140,27 @@ def check_design(design: Design, rows: int, device: str, who: str) -> None:
 
 
 def outcome_layers(architecture: str, width: int, depth: int) -> tuple[int, int]:
-    """Width and depth of the outcome heads: nothing between a fully connected body and its outputs."""
+    """Width and depth of the outcome heads; zero depth for a fully connected network."""
     return (width, depth) if architecture == "multihead" else (0, 0)
 
 
 def find_device(name: str) -> torch.device:
     """Where networks are trained."""
     if not isinstance(name, str):
-        raise LearnerError(f"device={name!r}: wanted 'auto' or the name of a device, such as 'cpu' or 'cuda'.")
+        raise LearnerError(f"device={name!r}: expected 'auto' or the name of a device, such as 'cpu' or 'cuda'.")
     if name == "auto":
-        found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        return torch.device(found)
+        chosen = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device(chosen)
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     kind = name.split(":")[0]
     if not there.get(kind, False):
-        names = ", ".join(repr(one) for one, usable in there.items() if usable)
-        raise LearnerError(f"device={name!r} is not there on this machine. Wanted 'auto' or one of {names}.")
+        names = ", ".join(repr(device) for device, usable in there.items() if usable)
+        raise LearnerError(f"device={name!r} is not available on this machine; expected 'auto' or one of {names}.")
     return torch.device(name)
 
 
 def _cached(shape: Shape, rows: int) -> int:
-    """How many networks are trained side by side: enough to hide overheads, not so many that caches overflow."""
+    """How many networks are trained side by side: enough to amortise overheads, few enough for the caches."""
     return max(2, min(32, 1_200_000 // shape.size, 500_000 // (rows * shape.width)))
 
 

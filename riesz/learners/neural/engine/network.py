@@ -65,7 +65,7 @@ class Shape:
         if (
             max(self.depth, self.head_depth) > _DEEPEST
         ):  # also of a file: its layers are written down before they are compared
-            raise LearnerError(f"A network of more than {_DEEPEST:,} layers; wanted fewer, such as depth=2.")
+            raise LearnerError(f"A network of more than {_DEEPEST:,} layers; expected fewer, such as depth=2.")
 
     def parameters(self) -> list[tuple[int, ...]]:
         """Shapes of all weights and biases in order; the last entries of the last one are the outcome heads' output biases."""
@@ -73,12 +73,15 @@ class Shape:
         shapes: list[tuple[int, ...]] = []
         for before, after in pairwise(sizes):
             shapes += [(before, after), (after,)]
-        own = self.head_width if self.head_depth else 1
-        shapes += [(self.width, self.components + self.outcomes * own), (self.components + self.outcomes * own,)]
+        head_width = self.head_width if self.head_depth else 1
+        shapes += [
+            (self.width, self.components + self.outcomes * head_width),
+            (self.components + self.outcomes * head_width,),
+        ]
         for _ in range(self.head_depth - 1):
-            shapes += [(self.outcomes, own, own), (self.outcomes, own)]
+            shapes += [(self.outcomes, head_width, head_width), (self.outcomes, head_width)]
         if self.head_depth:
-            shapes += [(self.outcomes, own, 1), (self.outcomes,)]
+            shapes += [(self.outcomes, head_width, 1), (self.outcomes,)]
         return shapes
 
     @property
@@ -110,7 +113,7 @@ class _Layer:
             w, gw = w.unsqueeze(1), gw.unsqueeze(1)
         self.before, self.after = (w.shape[1] * size for size in w.shape[2:])
         self.weights = w.unbind(1)
-        self.turned = [one.transpose(1, 2) for one in self.weights]
+        self.turned = [weight.transpose(1, 2) for weight in self.weights]
         self.weight_slopes = gw.unbind(1)
         self.bias, self.bias_slopes = b.flatten(1).unsqueeze(1), gb.flatten(1)
 
@@ -141,7 +144,9 @@ class NetworkBatch:
         layers = [_Layer(*both) for both in zip(values, slopes, strict=True)]
         k, depth = shape.components, shape.depth
         joint = [*values[depth], *slopes[depth]]  # of all heads on the representation
-        (w, b, gw, gb), (hw, hb, ghw, ghb) = ([one[..., cut] for one in joint] for cut in (slice(0, k), slice(k, None)))
+        (w, b, gw, gb), (hw, hb, ghw, ghb) = (
+            [tensor[..., cut] for tensor in joint] for cut in (slice(0, k), slice(k, None))
+        )
         self._body, self._components = layers[:depth], _Layer((w, b), (gw, gb))
         self._outcomes = [_Layer((hw, hb), (ghw, ghb)), *layers[depth + 1 :]]
         self._tape: list[tuple[Tensor, ...]] = []
@@ -162,9 +167,9 @@ class NetworkBatch:
             Moment-constrained heads, then outcome heads; below them their tangents.
         """
         x = self._represent(rows, dual)
-        found = torch.cat([self._linear(self._components, x, dual), self._outcome_heads(x, dual)], dim=-1)
+        outputs = torch.cat([self._linear(self._components, x, dual), self._outcome_heads(x, dual)], dim=-1)
         self._tape.clear()
-        return found
+        return outputs
 
     def forward_to_train(self, rows: Tensor, observed: Tensor, dual: bool) -> tuple[Tensor, Tensor]:
         """What a loss needs: moment-constrained heads at all rows, outcome heads at the observed ones alone.
@@ -183,15 +188,15 @@ class NetworkBatch:
         """
         x = self._represent(rows, dual)
         components = self._linear(self._components, x, dual)
-        own = self._buffer("observed", observed, x.shape[2], like=x)
-        torch.index_select(x.flatten(0, 1), 0, observed.flatten(), out=own.view(-1, x.shape[2]))
-        return components, self._outcome_heads(own, dual=False)
+        observed_rows = self._buffer("observed", observed, x.shape[2], like=x)
+        torch.index_select(x.flatten(0, 1), 0, observed.flatten(), out=observed_rows.view(-1, x.shape[2]))
+        return components, self._outcome_heads(observed_rows, dual=False)
 
     def represent(self, rows: Tensor, dual: bool) -> Tensor:
         """The shared representation at some rows, shape (M, N or 2N, width)."""
-        found = self._represent(rows, dual).clone()
+        hidden = self._represent(rows, dual).clone()
         self._tape.clear()
-        return found
+        return hidden
 
     def backward(self, components: Tensor, outcomes: Tensor, observed: Tensor, dual: bool) -> None:
         """Fill ``gradient`` from a loss's gradient in what :meth:`forward_to_train` gave last."""
@@ -200,9 +205,9 @@ class NetworkBatch:
             g = self._back(layer, g, tape.pop()[0], dual=False)
             if place:
                 _activate_back(g, tape.pop(), dual=False)
-        own = g.flatten(0, 1)
+        flat = g.flatten(0, 1)
         g = self._back(self._components, components, tape.pop()[0], dual)
-        g.flatten(0, 1).index_add_(0, observed.flatten(), own)
+        g.flatten(0, 1).index_add_(0, observed.flatten(), flat)
         for layer in reversed(self._body):
             _activate_back(g, tape.pop(), dual)
             g = self._back(layer, g, tape.pop()[0], dual)
@@ -224,8 +229,8 @@ class NetworkBatch:
 
     def _linear(self, layer: _Layer, x: Tensor, dual: bool) -> Tensor:
         h = self._buffer(layer, x, layer.after, like=x)
-        for one, w, out in zip(layer.columns(x), layer.weights, layer.columns(h), strict=True):
-            self._multiply(one, w, out)
+        for inputs, w, out in zip(layer.columns(x), layer.weights, layer.columns(h), strict=True):
+            self._multiply(inputs, w, out)
         _top(h, dual).add_(layer.bias)
         self._tape.append((x,))
         return h
@@ -249,20 +254,20 @@ class NetworkBatch:
         """Fill the gradients of a layer from that of its output, and give that of its input."""
         torch.sum(_top(g, dual), dim=1, out=layer.bias_slopes)
         parts = layer.columns(g)
-        for one, own, slopes in zip(layer.columns(x), parts, layer.weight_slopes, strict=True):
-            columns = own.shape[2]
-            if THIN < columns < STEADY or (columns <= THIN and one.shape[2] % 4):
-                _outer_sums(one, own, slopes)
+        for inputs, part, slopes in zip(layer.columns(x), parts, layer.weight_slopes, strict=True):
+            columns = part.shape[2]
+            if THIN < columns < STEADY or (columns <= THIN and inputs.shape[2] % 4):
+                _outer_sums(inputs, part, slopes)
             else:
-                self._multiply(one.transpose(1, 2), own, slopes)
+                self._multiply(inputs.transpose(1, 2), part, slopes)
         if self._body and layer is self._body[0]:
             return g
         back = self._buffer((layer, "back"), x, layer.before, like=x)
-        for own, w, out in zip(parts, layer.turned, layer.columns(back), strict=True):
-            if own.shape[2] == 1:
-                torch.mul(own, w, out=out)
+        for part, w, out in zip(parts, layer.turned, layer.columns(back), strict=True):
+            if part.shape[2] == 1:
+                torch.mul(part, w, out=out)
             else:
-                torch.bmm(own, w, out=out)
+                torch.bmm(part, w, out=out)
         return back
 
     def _multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
@@ -275,7 +280,7 @@ class NetworkBatch:
         out.copy_(turned.transpose(1, 2))
 
     def _padded(self, owner: object, like: Tensor) -> tuple[Tensor, Tensor]:
-        """A buffer, and all of it: the last few numbers of an array may be rounded differently, so none that count stand there."""
+        """A padded buffer: the last few numbers of an array may be rounded differently, so they are padding."""
         key, size = (owner, *like.shape), like.numel()
         whole = self._buffers.get(key)
         if whole is None:
@@ -284,10 +289,10 @@ class NetworkBatch:
 
     def _buffer(self, owner: object, rows: Tensor, width: int, like: Tensor) -> Tensor:
         key = (owner, rows.shape[1], width)
-        found = self._buffers.get(key)
-        if found is None:
-            found = self._buffers[key] = like.new_empty((*rows.shape[:2], width))
-        return found
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            buffer = self._buffers[key] = like.new_empty((*rows.shape[:2], width))
+        return buffer
 
 
 def _outer_sums(x: Tensor, g: Tensor, out: Tensor) -> None:
@@ -306,11 +311,11 @@ def _pairs(views: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _views(flat: Tensor, shape: Shape) -> list[Tensor]:
-    found, at = [], shape.extras
+    parameters, at = [], shape.extras
     for size in shape.parameters():
-        found.append(flat[:, at : at + prod(size)].view(-1, *size))
+        parameters.append(flat[:, at : at + prod(size)].view(-1, *size))
         at += prod(size)
-    return found
+    return parameters
 
 
 def _activate_back(g: Tensor, saved: tuple[Tensor, ...], dual: bool) -> None:

@@ -1,4 +1,4 @@
-r"""Units: what a network sees, and how its outputs come back.
+r"""Units: how inputs are scaled for a network, and outputs scaled back.
 
 Inputs are centred and divided by their :func:`units` (or left as they are, the treatment apart, as the paper's code does); the
 outcome is centred and scaled; the anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint
@@ -27,8 +27,8 @@ class Scale:
     Attributes
     ----------
     centre, spread : ndarray, shape (d,)
-        Of the inputs: treatment first, then covariates. An input that does not vary has an infinite spread, so that the network
-        never sees it move.
+        Of the inputs: treatment first, then covariates. An input that does not vary has an infinite spread, so that the
+        network gets a constant zero.
     low, span : float
         The treatment's minimum and range, for mixing the outcome heads.
     y_centre, y_spread : float
@@ -64,7 +64,7 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
     ----------
     design : Design
     inputs : ndarray, shape (n, d)
-        What the network sees of these rows, before scaling.
+        The network's inputs for these rows, before scaling.
     kind : {"standard", "splines", "paper"}
         ``"paper"``: the outcome is standardised, the treatment min-max scaled, and nothing else changed.
     """
@@ -76,7 +76,7 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
     y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
     if design.family == "binomial":
         y_mean, y_spread = 0.0, 1.0
-    one = np.ones(1)
+    unit = np.ones(1)
     if kind == "paper":
         rest = len(design.covariates)
         t = inputs.shape[1] - rest
@@ -84,15 +84,15 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
             np.concatenate([np.full(t, low), np.zeros(rest)]),
             np.concatenate([np.full(t, span), np.ones(rest)]),
         )
-        return Scale(centre, spread, low, span, y_mean, y_spread, one, one)
+        return Scale(centre, spread, low, span, y_mean, y_spread, unit, unit)
     spread = units(inputs, share, constant=np.inf)
-    return Scale(share @ inputs, spread, low, span, y_mean, y_spread, one, one)
+    return Scale(share @ inputs, spread, low, span, y_mean, y_spread, unit, unit)
 
 
 def units(columns: Array, share: Array, constant: float) -> Array:
     """What columns are divided by: standard deviations, but the range where there are two values.
 
-    The deviation of a dummy says how rare it is. Divided by it, a rare one would tower over the other inputs in its few rows.
+    The standard deviation of a dummy is small if it is rare. Divided by it, a rare dummy would be far larger than the other inputs.
 
     Parameters
     ----------

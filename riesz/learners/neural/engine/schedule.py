@@ -53,20 +53,20 @@ class Stage(CheckedSettings):
             plain(self, name)
         rate: object = self.learning_rate
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < np.inf:
-            raise LearnerError(f"{self}: wanted a positive learning rate.")
+            raise LearnerError(f"{self}: learning_rate must be a positive number.")
         least_gain: object = self.min_delta
         if isinstance(least_gain, bool) or not isinstance(least_gain, (int, float)) or not 0 <= least_gain < np.inf:
-            raise LearnerError(f"{self}: wanted min_delta to be a number, 0 or larger.")
+            raise LearnerError(f"{self}: min_delta must be a number, 0 or larger.")
         for name, least in (("epochs", 1), ("patience", 0), ("plateau", 1)):
             got = getattr(self, name)
             if got is None and name != "epochs":
                 continue
             if isinstance(got, bool) or not isinstance(got, int) or got < least:
                 instead = "" if name == "epochs" else ", or None"
-                raise LearnerError(f"{self}: wanted {name} to be a whole number, {least} or larger{instead}.")
+                raise LearnerError(f"{self}: {name} must be a whole number, {least} or larger{instead}.")
 
     def waits(self, rows: int) -> int:
-        """The patience with a training set of so many rows, those for validation among them."""
+        """The patience for a training set of ``rows`` rows, validation rows included."""
         return round(min(10.0, max(3.0, 10.0 * (800 / rows) ** 0.5))) if self.patience is None else self.patience
 
 

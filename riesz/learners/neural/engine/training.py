@@ -64,7 +64,7 @@ class Member:
 
 @dataclass
 class _Progress:
-    """Where a member stands."""
+    """The progress of one member."""
 
     number: int
     shuffle: np.random.Generator
@@ -108,7 +108,7 @@ def train(
     side_by_side : int
         Members trained at the same time, at most; one that stops makes room for the next.
     watch : Watch
-        Told of every epoch, and whenever a member stops.
+        Receives progress after every epoch and when a member stops.
     """
     finished: dict[int, Trained] = {}
     run = _Run(feed, members, shape, objective, schedule, side_by_side)
@@ -158,7 +158,7 @@ class _Run:
             multipliers = torch.cat([multipliers, empty[:, : multipliers.shape[1]]])
             self.active += fresh
         self.ghost = len(self.active) == 1
-        if self.ghost:  # a member alone rounds differently, so it gets a copy beside it
+        if self.ghost:  # a batch of one rounds differently, so a copy is trained with it
             flat, first, second, multipliers = (torch.cat([part] * 2) for part in (flat, first, second, multipliers))
         self.networks = NetworkBatch(self.shape, flat)
         self.first, self.second, self.multipliers = first, second, multipliers
@@ -176,11 +176,11 @@ class _Run:
         cuts = [(slice(None), None)] if bias is None else [(slice(0, first), None), (slice(first, None), bias)]
         self.plan: list[tuple[tuple[float, float, float], list[list[Tensor]], list[Tensor], Tensor]] = []
         for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
-            own = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
+            members = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
             for cut, apart in cuts:
                 state = (self.networks.flat, self.networks.gradient, self.first, self.second)
-                steps = self._tensor([self.active[at].steps for at in own])
-                tensors = [[part[at, cut] for at in own] for part in state]
+                steps = self._tensor([self.active[at].steps for at in members])
+                tensors = [[part[at, cut] for at in members] for part in state]
                 rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
                 decay, momentum = (
                     (self.schedule.weight_decay, self.schedule.momentum) if apart is None else (0.0, USUAL_MOMENTUM)
@@ -208,24 +208,26 @@ class _Run:
         return self.feed.batch(rows, there, self.scales, mean_weights)
 
     def epoch(self) -> None:
-        """Every active member sees its training rows once, then its validation rows."""
+        """Train every active member on its training rows once, then evaluate it on its validation rows."""
         dual = self.feed.dual
         epochs = self._tensor([progress.epoch for progress in self.active] * (2 if self.ghost else 1))
         total = torch.zeros_like(epochs)
         for batch in self._batches():
             go_on()
             outputs = self._outputs(batch)
-            terms, slopes = self.objective.slopes(outputs, batch, self.scales, epochs, self.multipliers)
+            objective = self.objective.at(epochs, self.multipliers)
+            terms, slopes = objective.slopes(outputs, batch, self.scales)
             self.networks.backward(*pull_back(slopes, batch, dual), batch.observed_rows, dual)
             self.networks.gradient[:, : self.shape.extras] = slopes.extras
             self._step()
-            self.multipliers = self.objective.ascend(terms, self.multipliers)
+            self.multipliers = objective.ascend(terms, self.multipliers)
             total += terms.loss.detach()
         batch = self.validation
         outputs = self._outputs(batch)
         # as in the first epoch: losses under a penalty that grows could not be compared
-        terms = self.objective.loss(outputs, batch, self.scales, torch.zeros_like(epochs), self.multipliers)
-        reported = self.objective.report(outputs, batch, self.scales, terms)
+        objective = self.objective.at(torch.zeros_like(epochs), self.multipliers)
+        terms = objective.loss(outputs, batch, self.scales)
+        reported = objective.report(outputs, batch, self.scales, terms)
         shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
         for progress, row in zip(self.active, shown.tolist(), strict=False):
             self._note(progress, row)
@@ -304,7 +306,7 @@ class _Run:
                     progress.kept_at = progress.epoch - 1
 
     def facts(self) -> dict[str, object]:
-        """Where the slowest active member stands."""
+        """The progress of the active member with the most epochs."""
         last = max(self.active, key=lambda progress: progress.epoch)
         return {"epoch": last.epoch, "loss": f"{last.history[-1][2]:.3g}", "validation": f"{last.history[-1][3]:.3g}"}
 
@@ -325,7 +327,7 @@ class _Run:
             if progress.stage + 1 < len(self.schedule.stages):
                 progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
                 progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
-                if self.schedule.keep == "last" or len(member.parts) > 1:  # losses of other rows tell nothing
+                if self.schedule.keep == "last" or len(member.parts) > 1:  # losses on other rows cannot be compared
                     progress.best.clear()
                     progress.lowest.clear()
                 self.first[at], self.second[at] = 0.0, 0.0

@@ -119,28 +119,32 @@ class Objective(ABC):
     def heads(self, components: int) -> Heads:
         """The heads of a network for a moment with this number of components."""
 
-    @abstractmethod
-    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
-        """Compute the loss of each member on a batch.
+    def at(self, epoch: Tensor, multipliers: Tensor) -> Objective:
+        """The objective at a point of training; by default it is the same throughout.
 
         Parameters
         ----------
-        outputs : Outputs
-        batch : Batch
-        scales : Scales
         epoch : Tensor, shape (M,)
-            Epochs each member has been trained.
-        dual_state : Tensor, shape (M, K)
-            Lagrange multipliers, for objectives that ascend in them.
+            Epochs that each member has been trained.
+        multipliers : Tensor, shape (M, K)
+            Lagrange multipliers, which :meth:`ascend` moves.
         """
+        return self
 
-    def slopes(
-        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
-    ) -> tuple[Terms, Outputs]:
-        """The loss and its gradient in what it sees, by automatic differentiation; a formula is faster."""
+    @abstractmethod
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales) -> Terms:
+        """Compute the loss of each member on a batch."""
+
+    def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
+        """The loss and its gradient at the outputs, by automatic differentiation.
+
+        The objectives in this folder replace it by a formula, which tests compare with this one: with automatic differentiation
+        whole fits took 8 to 20% more processor time (1,000 rows, default settings: MADNet 17 and 19%, RieszNet 15%,
+        DragonNet 20%, TARNet 8%).
+        """
         with torch.enable_grad():
             free = Outputs(*(part.detach().requires_grad_() for part in outputs))
-            terms = self.loss(free, batch, scales, epoch, dual_state)
+            terms = self.loss(free, batch, scales)
         return terms, Outputs(*torch.autograd.grad(terms.loss.sum(), free, materialize_grads=True))
 
     def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
@@ -151,9 +155,9 @@ class Objective(ABC):
     def outcome_share(self, outcome_loss: float) -> float:
         """The part of the loss that is the outcome's, given ``outcome_loss`` as reported."""
 
-    def ascend(self, terms: Terms, dual_state: Tensor) -> Tensor:
-        """New multipliers after a step, shape (M, K); by default there are none to move."""
-        return dual_state
+    def ascend(self, terms: Terms, multipliers: Tensor) -> Tensor:
+        """New multipliers after a step, shape (M, K); by default they stay as they are."""
+        return multipliers
 
     def solve(self, network: NetworkFit, design: Design, seed: int) -> Array | None:
         """Solve a last layer in closed form after training; by default none is.

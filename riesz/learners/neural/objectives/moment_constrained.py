@@ -17,7 +17,7 @@ Platt and Barr (1987), "Constrained differential optimization".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -49,8 +49,8 @@ class MomentConstrained(Objective):
     ----------
     family : {"gaussian", "binomial"}
     constraint : {"absolute", "multiplier"}
-    penalty : float
-        kappa.
+    penalty : float or Tensor, shape (M, 1)
+        kappa; during training, what it has grown to.
     growth : float
         The penalty is multiplied by this after each epoch, until it is a million times what it was.
     rho : float
@@ -59,16 +59,19 @@ class MomentConstrained(Objective):
         delta, and the step of the multiplier.
     exact : bool
         Whether beta_perp's last layer is solved in closed form after training.
+    multipliers : Tensor, shape (M, K), or None
+        lambda, during training with ``constraint="multiplier"``.
     """
 
     family: str
     constraint: Literal["absolute", "multiplier"]
-    penalty: float
+    penalty: float | Tensor
     growth: float
     rho: float
     damping: float
     ascent: float
     exact: bool
+    multipliers: Tensor | None = None
     reported: ClassVar[tuple[str, ...]] = (
         "anchor_loss",
         "violation",
@@ -81,28 +84,34 @@ class MomentConstrained(Objective):
     def heads(self, components: int) -> Heads:
         return Heads(linear=components)
 
-    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+    def at(self, epoch: Tensor, multipliers: Tensor) -> MomentConstrained:
+        """The objective with the penalty after ``epoch`` epochs, or with these multipliers."""
+        if self.constraint == "multiplier":
+            return replace(self, multipliers=multipliers)
+        if self.growth == 1.0:
+            return self
+        return replace(self, penalty=self.penalty * (self.growth**epoch).clamp_max(MOST_GROWTH).unsqueeze(1))
+
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales) -> Terms:
         w = batch.weights.unsqueeze(1)
         anchor = torch.bmm(w, (batch.anchor - outputs.heads).square()).sum(dim=(1, 2))
         violation = torch.bmm(w, outputs.moments).squeeze(1) * scales.constraint
         size = violation.abs()
         if self.constraint == "absolute":
-            penalty = (self._rate(epoch) * size).sum(dim=1)
+            penalty = (self.penalty * size).sum(dim=1)
         else:
-            penalty = (dual_state * violation + self.damping * violation.square()).sum(dim=1)
+            penalty = (self._multipliers() * violation + self.damping * violation.square()).sum(dim=1)
         outcome = (batch.weights * losses(outputs.outcome, batch.y, self.family)).sum(dim=1)
         parts = {"anchor_loss": anchor, "violation": size.amax(dim=1), "outcome_loss": outcome}
         return Terms(anchor + penalty + self.rho * outcome, parts | {"signed_violation": violation})
 
-    def slopes(
-        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
-    ) -> tuple[Terms, Outputs]:
-        terms = self.loss(outputs, batch, scales, epoch, dual_state)
+    def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales)
         violation = terms.parts["signed_violation"]
         if self.constraint == "absolute":
-            push = self._rate(epoch) * violation.sign()
+            push = self.penalty * violation.sign()
         else:
-            push = torch.add(dual_state, violation, alpha=2 * self.damping)
+            push = torch.add(self._multipliers(), violation, alpha=2 * self.damping)
         w = batch.weights.unsqueeze(2)
         return terms, Outputs(
             (outputs.heads - batch.anchor).mul_(2.0 * w),
@@ -110,11 +119,9 @@ class MomentConstrained(Objective):
             gaps(outputs.outcome, batch.y, self.family).mul_(batch.weights).mul_(self.rho),
         )
 
-    def _rate(self, epoch: Tensor) -> Tensor | float:
-        """The penalty's weight by now."""
-        if self.growth == 1.0:
-            return self.penalty
-        return self.penalty * (self.growth**epoch).clamp_max(MOST_GROWTH).unsqueeze(1)
+    def _multipliers(self) -> Tensor:
+        assert self.multipliers is not None, "the loss with multipliers is that of at(epoch, multipliers)"
+        return self.multipliers
 
     def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
         """The parts, and two readings of the first component's rr, rescaled on these rows.
@@ -135,10 +142,10 @@ class MomentConstrained(Objective):
     def outcome_share(self, outcome_loss: float) -> float:
         return self.rho * outcome_loss
 
-    def ascend(self, terms: Terms, dual_state: Tensor) -> Tensor:
+    def ascend(self, terms: Terms, multipliers: Tensor) -> Tensor:
         if self.constraint == "absolute":
-            return dual_state
-        return torch.add(dual_state, terms.parts["signed_violation"].detach(), alpha=self.ascent)
+            return multipliers
+        return torch.add(multipliers, terms.parts["signed_violation"].detach(), alpha=self.ascent)
 
     def solve(self, network: NetworkFit, design: Design, seed: int) -> Array | None:
         """Coefficients of r on the intercept and the representation, shape (1 + width, K), if they are solved exactly.

@@ -75,14 +75,12 @@ class OutcomeLoss(Objective):
     def heads(self, components: int) -> Heads:
         return Heads(linear=0)
 
-    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales) -> Terms:
         loss = (batch.weights * losses(outputs.outcome, batch.y, self.family)).sum(dim=1)
         return Terms(loss, {"outcome_loss": loss})
 
-    def slopes(
-        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
-    ) -> tuple[Terms, Outputs]:
-        terms = self.loss(outputs, batch, scales, epoch, dual_state)
+    def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales)
         gap = batch.weights * gaps(outputs.outcome, batch.y, self.family)
         return terms, Outputs(torch.zeros_like(outputs.heads), torch.zeros_like(outputs.moments), gap)
 

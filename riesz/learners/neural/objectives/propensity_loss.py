@@ -62,23 +62,22 @@ class PropensityLoss(Objective):
     def heads(self, components: int) -> Heads:
         return Heads(linear=1, extras=components)
 
-    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales) -> Terms:
         w, logit = batch.weights, outputs.heads[..., 0]
         rr, _ = self._representer(logit, batch)
-        own = torch.where(_treated(batch), 1.0, -1.0) * (self._squeezed(logit) - 0.5) + 0.5  # that of the observed arm
+        sign = torch.where(_treated(batch), 1.0, -1.0)
+        probability = sign * (self._squeezed(logit) - 0.5) + 0.5  # that of the observed arm
         targeted = outputs.outcome + (rr * outputs.extras.unsqueeze(1)).sum(dim=2)
         parts = {
-            "propensity_loss": -(w * evenly(torch.log, own)).sum(dim=1),
+            "propensity_loss": -(w * evenly(torch.log, probability)).sum(dim=1),
             "targeted_loss": (w * losses(targeted, batch.y, self.family)).sum(dim=1),
             "outcome_loss": (w * losses(outputs.outcome, batch.y, self.family)).sum(dim=1),
         }
         whole = parts["outcome_loss"] + self.propensity_weight * parts["propensity_loss"]
         return Terms(whole + self.targeted_weight * parts["targeted_loss"], parts)
 
-    def slopes(
-        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
-    ) -> tuple[Terms, Outputs]:
-        terms = self.loss(outputs, batch, scales, epoch, dual_state)
+    def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales)
         w, logit = batch.weights, outputs.heads[..., 0]
         rr, bend = self._representer(logit, batch)
         epsilon = outputs.extras.unsqueeze(1)

@@ -51,7 +51,7 @@ class RieszLoss(Objective):
     def heads(self, components: int) -> Heads:
         return Heads(linear=components, extras=components)
 
-    def loss(self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor) -> Terms:
+    def loss(self, outputs: Outputs, batch: Batch, scales: Scales) -> Terms:
         w = batch.weights
         each = (outputs.heads.square() - 2.0 * scales.constraint.unsqueeze(1) * outputs.moments).sum(dim=2)
         parts = {
@@ -62,10 +62,8 @@ class RieszLoss(Objective):
         whole = parts["outcome_loss"] + self.rr_weight * parts["rr_loss"]
         return Terms(whole + self.targeted_weight * parts["targeted_loss"], parts)
 
-    def slopes(
-        self, outputs: Outputs, batch: Batch, scales: Scales, epoch: Tensor, dual_state: Tensor
-    ) -> tuple[Terms, Outputs]:
-        terms = self.loss(outputs, batch, scales, epoch, dual_state)
+    def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
+        terms = self.loss(outputs, batch, scales)
         w = batch.weights.unsqueeze(2)
         pull = self.targeted_weight * batch.weights * gaps(_targeted(outputs), batch.y, self.family)
         return terms, Outputs(
