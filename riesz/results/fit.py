@@ -27,6 +27,7 @@ from riesz.results.checks import (
     implied_overlap,
     leave_out,
     most_influential,
+    overlap_mask,
     quantiles,
     stability_table,
 )
@@ -548,6 +549,35 @@ class Results(Parameters):
                   0     490  0.07  0.48  0.70           0.00           0.00
         """
         return implied_overlap(self._parts)
+
+    def overlap_rows(self) -> pd.Series:
+        r"""Which rows of the data have overlap, for fitting again on them: ``riesz.ate(formula, data[fit.overlap_rows()])``.
+
+        The propensity of each arm is learned anew, out of fold, by a ridge-penalised logistic regression on the covariates, their
+        bends and mass points; rr does not enter. Kept are the rows on which the effect can be estimated best (Crump et al. 2009):
+        with two arms those with a propensity between :math:`\alpha` and :math:`1 - \alpha`, where :math:`\alpha` follows from the
+        data and is about 0.1 if overlap fails. The effect is then that on these rows, not on all.
+
+        Returns
+        -------
+        pandas.Series of bool
+            With the index of the data; False for rows that the fit does not use.
+
+        References
+        ----------
+        Crump, Hotz, Imbens and Mitnik (2009), "Dealing with limited overlap in estimation of average treatment effects".
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("weak_overlap").draw(1000, seed=1).data
+        >>> kept = riesz.ate("y ~ treat(a) + .", data, learner="linear").overlap_rows()
+        >>> print(f"{kept.mean():.0%} of the rows")
+        90% of the rows
+        >>> riesz.ate("y ~ treat(a) + .", data[kept], learner="linear").nobs == kept.sum()
+        np.True_
+        """
+        return overlap_mask(self._parts)
 
     def stability(self) -> pd.DataFrame:
         """The estimates of every repeat and of every fold by itself, with the Riesz loss on the rows it held out.

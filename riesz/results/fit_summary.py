@@ -59,12 +59,13 @@ def summarize(
             tables.append(health_table(parts.health, parts.predictions.tilted))
         else:
             notes += health_lines(parts.health, observations(parts), parts.predictions.tilted)
+    texts = concerns(parts)
     remarks = [
         *about_estimator(parts.model),
         *covariance_notes,
         *_weighting_notes(parts, estimates),
         *about_trimming(trimming),
-        *concerns(parts),
+        *texts[texts.urgent :],
         *parts.model.learner.remarks(parts.design, fit_details(parts)),
         *about_splitting(parts.folds),
     ]
@@ -74,7 +75,7 @@ def summarize(
         left=_left(parts, covariance),
         right=_right(parts),
         tables=tables,
-        notes=[*notes, *remarks],
+        notes=[*texts[: texts.urgent], *notes, *remarks],
     )
 
 

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.crossfit.crossfit import CrossFit
 from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
 from riesz.diagnostics.balance import balance_table
 from riesz.diagnostics.influence import Codes
+from riesz.diagnostics.positivity import Leftover, Positivity, leftover, positivity
 from riesz.diagnostics.weights import representer_health, with_anchor_errors
 from riesz.errors import RieszError
 from riesz.estimators import ESTIMATORS, Scores
@@ -125,6 +128,22 @@ class FitParts:
             self.model.weights,
             self.clusters.codes[:1],
         )
+
+    @cached_property
+    def numeric(self) -> dict[str, Array]:
+        """The numeric covariates as they are in the data."""
+        data = self.model.blueprint.data
+        return {name: data[name].to_numpy() for name in self.model.covariates if data[name].dtype == np.float64}
+
+    @cached_property
+    def positivity(self) -> Positivity | None:
+        """Overlap by a propensity of its own; None for a continuous treatment."""
+        return None if self.design.strata is None else positivity(self.design, self.numeric)
+
+    @cached_property
+    def leftover(self) -> Leftover | None:
+        """What the covariates leave of a continuous treatment; None for a treatment with arms."""
+        return leftover(self.design, self.numeric) if self.design.strata is None else None
 
     def require_rr(self) -> None:
         """Refuse what needs a Riesz representer if the learner learns mu alone."""
