@@ -5,10 +5,9 @@ probability :math:`p_j(x)` of each arm is a ridge-penalised logistic regression 
 quartiles and indicators of their mass points, predicted for rows that it was not fitted on. The penalty has the smallest
 out-of-fold deviance, and the index is then recalibrated by a logistic regression on itself, which undoes the penalty's shrinkage.
 
-A moment that reads mu at arm j with weights W needs the ratio :math:`E[W | x] / p_j(x)`, which is rr at that arm. It is *scarce*
-where this ratio is more than 25 times what it would be without confounding, :math:`E[W] / P(A=j)`: with two arms of equal size,
-where the propensity is below 0.02. Nothing there can be compared. The share of a moment that is scarce is weighted by W; it is a
-share of all rows for the ATE, and of the treated rows for the ATT, which needs comparable controls alone.
+A moment that reads mu at arm j with weights W needs rows of arm j that are comparable. They are *scarce* where
+:math:`p_j(x) < P(A=j) / 25`: with two arms of equal size, where the propensity is below 0.02. The share of a moment that is scarce is
+weighted by W: it is a share of all rows for the ATE, and of the treated rows for the ATT, which needs comparable controls alone.
 
 The rows with overlap minimise the variance bound of the effect on them (Crump, Hotz, Imbens and Mitnik 2009; Yang et al. 2016 for
 several arms): those with :math:`g(x) = \sum_j 1/p_j(x)` of at most :math:`\gamma`, the largest value for which
@@ -96,7 +95,7 @@ def positivity(design: Design, numeric: Mapping[str, Array]) -> Positivity:
     p = arm_propensities(design, features(design, numeric))
     kept, gamma = crump(p, design.weights)
     cut = 0.5 - np.sqrt(max(0.25 - 1 / gamma, 0.0)) if np.isfinite(gamma) else 0.0
-    inside = [np.tile(design.strata == j, (p.shape[1], 1)).astype(float) for j in range(p.shape[1])]
+    inside = [np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1])]
     return Positivity(
         p,
         scarce_shares(design, p),
@@ -149,15 +148,14 @@ def _standardised(design: Design, columns: Sequence[Array]) -> Array:
 
 
 def _arms(design: Design) -> int:
-    return design.treatment.shape[1] + 1
+    return int(design.treatment.shape[1]) + 1
 
 
 def arm_propensities(design: Design, x: Array) -> Array:
     """Out-of-fold probabilities of the arms, shape (n, arms)."""
     strata, arms = design.strata, _arms(design)
     assert strata is not None
-    rng = np.random.default_rng(_SEED)
-    folds = draw_labels(len(design), _FOLDS, strata, design.groups, rng)
+    folds = _folds(design)
     part = np.zeros(len(design), dtype=bool)
     most = int(np.clip(_WORK / max(x.shape[1], 1) ** 2, _FEWEST_ROWS, _MOST_ROWS))
     part[draw_part(len(design), most, _SEED)] = True
@@ -166,7 +164,9 @@ def arm_propensities(design: Design, x: Array) -> Array:
     for k in range(_FOLDS):
         train, test = part & (folds != k), folds == k
         for j in codes:
-            index[:, j, test] = _logistic_path(x[train], (strata[train] == j) * 1.0, design.weights[train], x[test])
+            index[:, j, test] = _logistic_path(
+                x[train], (strata[train] == j).astype(float), design.weights[train], x[test]
+            )
     p = np.stack([_recalibrated(design, index, j) for j in codes], axis=1)
     if arms == 2:
         p = np.column_stack([1 - p[:, 0], p[:, 0]])
@@ -174,11 +174,19 @@ def arm_propensities(design: Design, x: Array) -> Array:
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
+def _folds(design: Design) -> npt.NDArray[np.intp]:
+    """Folds that keep clusters whole, unless there are too few for that."""
+    groups = design.groups
+    if groups is not None and len(np.unique(groups)) < _FOLDS:
+        groups = None
+    return draw_labels(len(design), _FOLDS, design.strata, groups, np.random.default_rng(_SEED))
+
+
 def _logistic_path(x: Array, y: Array, weights: Array, new: Array) -> Array:
     """Indices at new rows of ridge-penalised logistic regressions, one per penalty from the largest on."""
-    design = np.column_stack([np.ones(len(x)), x])
+    columns = np.column_stack([np.ones(len(x)), x])
     shares = weights / weights.sum()
-    theta = np.zeros(design.shape[1])
+    theta = np.zeros(columns.shape[1])
     mean = float(np.clip(shares @ y, 1e-3, 1 - 1e-3))
     theta[0] = np.log(mean / (1 - mean))
     indices = []
@@ -186,10 +194,10 @@ def _logistic_path(x: Array, y: Array, weights: Array, new: Array) -> Array:
         ridge = np.full(len(theta), penalty)
         ridge[0] = 1e-8
         for _ in range(_STEPS):
-            mu = expit(design @ theta)
+            mu = expit(columns @ theta)
             curvature = shares * np.clip(mu * (1 - mu), 1e-5, None)
-            gradient = design.T @ (shares * (y - mu)) - ridge * theta
-            step = np.linalg.solve((design.T * curvature) @ design + np.diag(ridge), gradient)
+            gradient = columns.T @ (shares * (y - mu)) - ridge * theta
+            step = np.linalg.solve((columns.T * curvature) @ columns + np.diag(ridge), gradient)
             theta = theta + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
             if np.abs(step).max() < 0.01:
                 break
@@ -199,11 +207,11 @@ def _logistic_path(x: Array, y: Array, weights: Array, new: Array) -> Array:
 
 def _recalibrated(design: Design, index: Array, arm: int) -> Array:
     """The probability of an arm from the index of the best penalty."""
-    y = (design.strata == arm).astype(float)
+    y = 1.0 * np.asarray(design.strata == arm)
     deviance = [float(design.mean(np.logaddexp(0.0, eta) - y * eta)) for eta in index[:, arm]]
     eta = index[int(np.argmin(deviance)), arm]
     if np.ptp(eta) < 1e-6:
-        return expit(eta)
+        return np.asarray(expit(eta))
     spread = float(eta.std())
     slope = _logistic_path(eta[:, None] / spread, y, design.weights, eta[:, None] / spread)
     return np.asarray(expit(slope[-1]))
@@ -220,12 +228,9 @@ def scarce_share(design: Design, p: Array, weights: Array) -> float:
     """The share of one moment where an arm is scarce; weights of mu at each arm, shape (arms, n)."""
     strata, shares = design.strata, design.weights / design.weights.sum()
     scarce, target = np.zeros(len(design)), np.abs(weights).max(axis=0)
-    here = np.stack([strata == j for j in range(p.shape[1])]) * shares
     for j, weight in enumerate(np.abs(weights)):
-        by_source = ratio(here @ weight, here.sum(axis=1), otherwise=0.0)
-        needed = p @ by_source / p[:, j]  # E[W | x] / p_j(x)
-        usual = float(ratio(shares @ weight, here[j].sum(), otherwise=0.0))
-        scarce = np.where((weight > 0) & (needed > SCARCE * usual), target, scarce)
+        low = SCARCE * float(shares @ (strata == j))
+        scarce = np.where((weight > 0) & (p[:, j] < low), target, scarce)
     return float(ratio(shares @ scarce, shares @ target, otherwise=0.0))
 
 
@@ -263,7 +268,7 @@ class Leftover:
 def leftover(design: Design, numeric: Mapping[str, Array]) -> Leftover:
     """Predict a continuous treatment out of fold by ridge regression on the features of :func:`features`."""
     x, a = features(design, numeric), design.treatment[:, 0]
-    folds = draw_labels(len(design), _FOLDS, None, design.groups, np.random.default_rng(_SEED))
+    folds = _folds(design)
     fitted = np.zeros((len(_PENALTIES), len(design)))
     for k in range(_FOLDS):
         train, test = folds != k, folds == k

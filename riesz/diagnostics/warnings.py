@@ -21,6 +21,7 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.design.design import Design
+from riesz.diagnostics.balance import chance
 from riesz.diagnostics.influence import Codes, heterogeneity, variance_parts
 from riesz.diagnostics.overlap import share_outside
 from riesz.diagnostics.positivity import Leftover, Positivity
@@ -47,12 +48,15 @@ SCARCE_SHARE = 0.05
 SCALE_OFF = 0.25  # distance from 1 of the scale of an rr that is learned with its scale, as a share,
 SCALE_Z = 4.0  # if sampling noise cannot explain it
 ONE_SIDED = 0.01  # the same share for the effect on the rows of one arm that is recommended instead
-EXPLAINED = 0.9  # share of a continuous treatment's variance that covariates predict; 80% with the weakest overlap of `random_world`
+EXPLAINED = 0.9  # share of a continuous treatment's variance that covariates predict; 80% in the worst `random_world`
 MOVED = 2.0  # residual standard deviations; moving a normal treatment so far leaves 1.8% of the rows, exp(-4), as effective rows
 OUTSIDE = 0.25  # share of rows whose implied propensity is outside [0, 1]; for a linear rr, 10% at its best
 IMBALANCE = 0.25  # standardized: the usual limit for covariates (Rubin 2001),
 IMBALANCE_Z = 5.0  # if sampling noise, over many functions, cannot explain it
-IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by
+IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by,
+# if it cannot be chance. The level is for all rows of `fit.balance(functions="all")` together, by Bonferroni's bound, half of it
+# for the formula's functions, which are few: it holds if for every function mu or rr is right, whatever the other misses.
+FAMILY = 0.01
 FOLDS_P = 1e-3  # p-value of the hypothesis that all folds have the same estimate
 REPEATS_SPREAD = 0.5  # standard deviation over repeats, in standard errors
 PERFECT = 1e-3  # share of the outcome's variance that mu leaves unexplained; less is rarely plausible
@@ -133,6 +137,8 @@ class Evidence:
         From :func:`~riesz.diagnostics.weights.representer_health`, with anchor errors.
     balance : pandas.DataFrame
         From :func:`~riesz.diagnostics.balance.balance_table`.
+    shapes : pandas.DataFrame
+        From :func:`~riesz.diagnostics.balance.shape_balance`.
     stability : pandas.DataFrame
         From :func:`~riesz.diagnostics.influence.by_fold`.
     variation : ndarray, shape (n, K)
@@ -154,6 +160,7 @@ class Evidence:
     scale: pd.DataFrame
     health: pd.DataFrame
     balance: pd.DataFrame
+    shapes: pd.DataFrame
     stability: pd.DataFrame
     variation: Array
     weights: Weights
@@ -189,7 +196,7 @@ def overlap_fails(evidence: Evidence) -> list[str]:
         way_out += f"; or riesz.{sides[-1]}, which needs overlap on one side only and has it"
     return [
         f"Overlap fails for {name}: on {share:.0%} of {where} an arm has almost no comparable rows, by a propensity learned "
-        f"separately and out of fold. There the estimate extrapolates, and its interval is too short. {way_out}."
+        f"separately and out of fold. There the estimate extrapolates, and its interval may be too short. {way_out}."
     ]
 
 
@@ -215,9 +222,9 @@ def little_left_to_vary(evidence: Evidence) -> list[str]:
     if judged.moves.max() > MOVED:
         name = evidence.names[int(judged.moves.argmax())]
         return [
-            f"Overlap fails for {name}: it moves `{evidence.treatment}` by {judged.moves.max():.1f} of the standard deviations that "
-            f"covariates leave of it, where rows with the same covariates are rare. There the estimate extrapolates, and its "
-            "interval is too short. Use a smaller shift, or riesz.ade, the effect of a very small one."
+            f"Overlap fails for {name}: it moves `{evidence.treatment}` by {judged.moves.max():.1f} of the standard deviations "
+            "that covariates leave of it, where rows with the same covariates are rare. There the estimate extrapolates, and its "
+            "interval may be too short. Use a smaller shift, or riesz.ade, the effect of a very small one."
         ]
     if judged.explained > EXPLAINED:
         return [
@@ -345,13 +352,17 @@ def _effects_on_all(evidence: Evidence) -> set[str]:
 
 def mu_and_rr_miss(evidence: Evidence) -> list[str]:
     """Both mu and rr miss the same function, so that the estimate is biased."""
-    bias = evidence.balance["implied_bias"].abs()
+    clusters = np.inf if evidence.codes is None else float(len(np.unique(evidence.codes)))
+    tables = [table for table in (evidence.balance, evidence.shapes) if len(table)]
+    clear = [table[chance(table, clusters) * len(table) <= FAMILY / 2] for table in tables]
+    bias = pd.concat(clear)["implied_bias"].abs()
     if not bias.max() > IMPLIED_BIAS:
         return []
     name, function = bias.idxmax()
+    also = " (and more)" if (bias > IMPLIED_BIAS).sum() > 1 else ""
     return [
-        f"mu and rr both miss {function}: correcting mu for it would move {name} by {bias.max():.2g} standard errors. See "
-        "fit.balance()."
+        f"mu and rr both miss {function}{also}, more than chance: correcting mu for it would move {name} by {bias.max():.2g} "
+        "standard errors. Add it to the formula, or use a learner that bends; see fit.balance(functions='all')."
     ]
 
 

@@ -87,6 +87,17 @@ def implied_overlap(parts: FitParts) -> Overlap:
     return result
 
 
+def full_balance(parts: FitParts, functions: str) -> pd.DataFrame:
+    """The Riesz balance table, of the formula's functions or of all."""
+    if functions == "formula":
+        return parts.balance.copy()
+    if functions != "all":
+        raise RieszError(f"functions={functions!r}: expected 'formula' or 'all'.")
+    table = pd.concat([parts.balance, parts.shapes])
+    order = pd.Index(parts.names).get_indexer(table.index.get_level_values("parameter"))
+    return table.iloc[np.argsort(order, kind="stable")]
+
+
 def overlap_mask(parts: FitParts) -> pd.Series:
     """Which rows of the user's data have overlap; False for rows that are not in use."""
     judged = parts.positivity
@@ -127,6 +138,7 @@ def gather_evidence(parts: FitParts) -> Evidence:
         scale=scale.set_axis(parts.names, axis=0),
         health=parts.health,
         balance=parts.balance,
+        shapes=parts.shapes,
         stability=stability_table(parts),
         variation=parts.averaged.variation,
         weights=parts.model.weights,

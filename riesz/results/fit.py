@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 import pandas as pd
 
@@ -24,6 +24,7 @@ from riesz.results.benchmarks import benchmark_table, fit_elements
 from riesz.results.checks import (
     concerns,
     diagnostics_table,
+    full_balance,
     implied_overlap,
     leave_out,
     most_influential,
@@ -500,10 +501,18 @@ class Results(Parameters):
         """
         return diagnostics_table(self._parts)
 
-    def balance(self) -> pd.DataFrame:
+    def balance(self, functions: Literal["formula", "all"] = "formula") -> pd.DataFrame:
         r"""The Riesz balance table: E_n[rr f] against h_n(f), which the true representer makes equal for every f.
 
         For the average treatment effect this is covariate balance after weighting; for a derivative its analogue.
+
+        Parameters
+        ----------
+        functions : {"formula", "all"}
+            ``"all"`` adds shapes that the formula may miss, each by itself and times the treatment: squares of numeric covariates,
+            indicators of their mass points (5% of the rows or more) and of up to eight quantile bins, products of the six that go
+            with treatment and outcome most. ``fit.warnings()`` looks at all of them, and reports a function that mu and rr both
+            miss; the probability of any false report is at most 1%.
 
         Returns
         -------
@@ -516,6 +525,7 @@ class Results(Parameters):
             - ``standardized``: imbalance over f's root mean square; ``unadjusted``: the same without any adjustment.
             - ``implied_bias``: how far the one-step estimate would move, in standard errors, if mu were corrected for what its
               residuals still show of f.
+            - ``residual_z``: z-value of E_n[(y - mu) f], zero if mu misses nothing of f; ``effective_rows`` that f rests on.
 
         Examples
         --------
@@ -532,7 +542,7 @@ class Results(Parameters):
         x2              0.19          0.01
         a:x2            0.13          0.00
         """
-        return self._parts.balance.copy()
+        return full_balance(self._parts, functions)
 
     def overlap(self) -> Overlap:
         """The propensity that the Riesz representer implies, for a treatment with two arms.

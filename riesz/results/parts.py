@@ -16,7 +16,7 @@ from riesz.arrays import Array
 from riesz.crossfit.crossfit import CrossFit
 from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
-from riesz.diagnostics.balance import balance_table
+from riesz.diagnostics.balance import balance_table, shape_balance
 from riesz.diagnostics.influence import Codes
 from riesz.diagnostics.positivity import Leftover, Positivity, leftover, positivity
 from riesz.diagnostics.weights import representer_health, with_anchor_errors
@@ -117,17 +117,36 @@ class FitParts:
     def balance(self) -> pd.DataFrame:
         """The Riesz balance table."""
         self.require_rr()
-        treatment = self.model.blueprint.treatment
-        arms = [f"{treatment.name}[{label}]" for label in self.arms[1:]]
         return balance_table(
             self.predictions,
             self.design,
-            arms if treatment.categorical else [treatment.name],
+            self._treatment_columns,
             self.names,
             self.inference.errors(),
             self.model.weights,
             self.clusters.codes[:1],
         )
+
+    @cached_property
+    def shapes(self) -> pd.DataFrame:
+        """The rows of the Riesz balance table for shapes that the formula may miss."""
+        self.require_rr()
+        return shape_balance(
+            self.predictions,
+            self.design,
+            self._treatment_columns,
+            self.numeric,
+            self.names,
+            self.inference.errors(),
+            self.model.weights,
+            self.clusters.codes[:1],
+        )
+
+    @property
+    def _treatment_columns(self) -> list[str]:
+        """Names of the columns of the raw treatment."""
+        treatment = self.model.blueprint.treatment
+        return [f"{treatment.name}[{label}]" for label in self.arms[1:]] if treatment.categorical else [treatment.name]
 
     @cached_property
     def numeric(self) -> dict[str, Array]:
