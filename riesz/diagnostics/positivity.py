@@ -6,8 +6,8 @@ quartiles and indicators of their mass points, predicted for rows that it was no
 out-of-fold deviance, and the index is then recalibrated by a logistic regression on itself, which undoes the penalty's shrinkage.
 
 A moment that reads mu at arm j with weights W needs rows of arm j that are comparable. They are *scarce* where
-:math:`p_j(x) < P(A=j) / 25`: with two arms of equal size, where the propensity is below 0.02. The share of a moment that is scarce is
-weighted by W: it is a share of all rows for the ATE, and of the treated rows for the ATT, which needs comparable controls alone.
+:math:`p_j(x) < P(A=j) / 25`: with two arms of equal size, where the propensity is below 0.02. The share of a moment that is
+scarce is weighted by W: a share of all rows for the ATE, and of the treated rows for the ATT, which needs controls only.
 
 The rows with overlap minimise the variance bound of the effect on them (Crump, Hotz, Imbens and Mitnik 2009; Yang et al. 2016 for
 several arms): those with :math:`g(x) = \sum_j 1/p_j(x)` of at most :math:`\gamma`, the largest value for which
@@ -34,9 +34,7 @@ from riesz.arrays import Array, ratio
 from riesz.crossfit.folds import draw_labels, draw_part
 from riesz.design.design import Design
 
-SCARCE = (
-    25.0  # a weight so many times that of an unconfounded treatment: a propensity of 0.02 where arms are of equal size
-)
+SCARCE = 0.04  # of the share of rows in an arm: propensities below are too low; 0.02 for two arms of equal size
 
 _MOST_ROWS = 5_000  # that the regressions are fitted on,
 _FEWEST_ROWS = 1_500
