@@ -14,14 +14,18 @@ instead. Then every f is first multiplied by v over its mean, and its mean squar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
+from riesz.diagnostics.shapes import make_parts, shape_table, shapes
 from riesz.inference import Clusters, Weights, covariance
 from riesz.predictions import Predictions, tilt
 
@@ -66,43 +70,159 @@ def balance_table(
         - ``implied_bias``: in units of the estimate's standard error. It is the change in the one-step estimate if mu were
           corrected for what its residuals still show of f, :math:`-\delta_f` times the imbalance with
           :math:`\delta_f = E_n[(y - \mu) f] / E_n[f^2]`. A debiased estimate is biased only if mu *and* rr miss f.
+        - ``residual_z``: z-value of :math:`E_n[(y - \mu) f]`, which is zero if mu misses nothing of f; ``effective_rows``: Kish's
+          effective number of rows on which f differs from zero.
     """
-    rr = predictions.rr.observed
     v = tilt(predictions, design)
     plain = _treatment_only(design, v)
-    residual = design.y - predictions.mu.observed
-    size = design.mean(design.normalizer)
-    tables = []
-    for kind, name, f in _functions(design, treatment):
-        g = f if v is None else f.times(v)
-        moment = design.apply(g)
-        gap = rr * g.observed - moment
-        imbalance = design.mean(gap) / size
-        spread = covariance(((gap - design.mean(gap)[:, None]) / size[:, None]).T, weights, clusters)
-        square = design.mean(np.broadcast_to(f.observed * g.observed, rr.shape))
-        scale = np.sqrt(square)
-        error = np.sqrt(np.diag(spread))
-        coefficient = ratio(design.mean(np.broadcast_to(residual * f.observed, rr.shape)), square)
-        tables.append(
-            pd.DataFrame(
-                {
-                    "parameter": names,
-                    "function": name,
-                    "kind": kind,
-                    "moment": design.mean(moment) / size,
-                    "weighted": design.mean(rr * g.observed) / size,
-                    "imbalance": imbalance,
-                    "std_error": error,
-                    "z": ratio(imbalance, error, otherwise=0.0),
-                    "standardized": ratio(imbalance, scale),
-                    "unadjusted": ratio(design.mean(plain * g.observed - moment) / size, scale),
-                    "implied_bias": ratio(-coefficient * imbalance, errors),
-                }
-            )
-        )
+    found = _functions(design, treatment)
+    sample = Sample(predictions, design, v, plain, names, errors, weights, clusters)
+    return _in_order([_compare(sample, *function) for function in found], names)
+
+
+def shape_balance(
+    predictions: Predictions,
+    design: Design,
+    treatment: Sequence[str],
+    numeric: Mapping[str, Array],
+    names: Sequence[str],
+    errors: Array,
+    weights: Weights,
+    clusters: Clusters,
+) -> pd.DataFrame:
+    """The same for shapes of the covariates that the formula may miss; see :mod:`riesz.diagnostics.shapes`.
+
+    Parameters
+    ----------
+    numeric : mapping of str to ndarray, each of shape (n,)
+        Numeric covariates as they are in the data. One that a reading moves is tested by its square and its products alone, and
+        only if the formula has it as a column.
+
+    Returns
+    -------
+    pandas.DataFrame
+        In the columns of :func:`balance_table`, with the kinds square, mass point, bin and product. ``std_error`` is the larger of
+        the usual one and that which the true representer would have.
+    """
+    v = tilt(predictions, design)
+    plain = _treatment_only(design, v)
+    sample = Sample(predictions, design, v, plain, names, errors, weights, clusters)
+    moved = _moved(design)
+    still = {name: x for name, x in numeric.items() if name not in moved and name not in design.hidden}
+    times = [("", _constant(design))]
+    times += [(name, _centred_treatment(design, j)) for j, name in enumerate(treatment)]
+    parts = make_parts(predictions, design, times, v, plain)
+    strength = {name: _strength(design, x) for name, x in still.items()}
+    tables = shape_table(shapes(still, strength), parts, design, names, errors, weights, clusters)
+    tables += [_compare(sample, kind, name, f) for kind, name, f in _moved_shapes(design, moved & set(numeric), times)]
+    if not tables:
+        return _in_order([_compare(sample, "constant", "1", _constant(design))], names).iloc[:0]
+    return _in_order(tables, names)
+
+
+def chance(table: pd.DataFrame, clusters: float) -> pd.Series:
+    """The p-value, row by row, of the hypothesis that not both mu and rr miss the function.
+
+    It is the larger of the p-values of the two z-values, so that it holds whichever of the two is right. Each has a t distribution
+    with as many degrees of freedom as there are effective rows, or clusters if they are fewer, minus one.
+    """
+    freedom = np.maximum(np.minimum(table["effective_rows"], clusters) - 1, 1.0)
+    least = np.minimum(table["z"].abs(), table["residual_z"].abs())
+    return pd.Series(2 * stats.t.sf(least, freedom), index=table.index)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What both sides of the table are computed from; for the attributes see :func:`balance_table`."""
+
+    predictions: Predictions
+    design: Design
+    v: Evaluation | None
+    plain: Array
+    names: Sequence[str]
+    errors: Array
+    weights: Weights
+    clusters: Clusters
+
+
+def _in_order(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
     table = pd.concat(tables)
     order = table["parameter"].map({name: c for c, name in enumerate(names)})
     return table.iloc[np.argsort(order, kind="stable")].set_index(["parameter", "function"])
+
+
+def _compare(sample: Sample, kind: str, name: str, f: Evaluation) -> pd.DataFrame:
+    """The rows of one function, one per parameter."""
+    design, rr = sample.design, sample.predictions.rr.observed
+    residual = design.y - sample.predictions.mu.observed
+    size = design.mean(design.normalizer)
+    g = f if sample.v is None else f.times(sample.v)
+    moment = design.apply(g)
+    gap = rr * g.observed - moment
+    imbalance = design.mean(gap) / size
+    spread = covariance(((gap - design.mean(gap)[:, None]) / size[:, None]).T, sample.weights, sample.clusters)
+    product = np.broadcast_to(f.observed * g.observed, rr.shape)
+    left = np.broadcast_to(residual * f.observed, rr.shape)
+    square, missed = design.mean(product), design.mean(left)
+    scale, error = np.sqrt(square), np.sqrt(np.diag(spread))
+    noise = np.sqrt(np.diag(covariance((left - missed[:, None]).T, sample.weights, sample.clusters)))
+    share = design.weights / design.weights.sum()
+    return pd.DataFrame(
+        {
+            "parameter": sample.names,
+            "function": name,
+            "kind": kind,
+            "moment": design.mean(moment) / size,
+            "weighted": design.mean(rr * g.observed) / size,
+            "imbalance": imbalance,
+            "std_error": error,
+            "z": ratio(imbalance, error, otherwise=0.0),
+            "standardized": ratio(imbalance, scale),
+            "unadjusted": ratio(design.mean(sample.plain * g.observed - moment) / size, scale),
+            "implied_bias": ratio(-ratio(missed, square) * imbalance, sample.errors),
+            "residual_z": ratio(missed, noise, otherwise=0.0),
+            "effective_rows": ratio(square**2, (product * share) ** 2 @ (1 / design.frequency), otherwise=0.0),
+        }
+    )
+
+
+def _moved(design: Design) -> set[str]:
+    """The variables, other than the treatment, that some reading moves."""
+    columns = {int(j) for point in design.readings() for j in point.columns}
+    return {name for j in columns & {int(j) for j in design.covariates} for name in design.reads[j]}
+
+
+def _moved_shapes(
+    design: Design, moved: set[str], times: Sequence[tuple[str, Evaluation]]
+) -> Iterator[tuple[str, str, Evaluation]]:
+    """Squares of moved covariates and their products, by themselves and times the treatment."""
+    columns = {design.names[j]: _covariate(design, int(j)) for j in design.covariates if design.names[j] in moved}
+    pairs = [(f"{name}^2", "square", x, x) for name, x in columns.items()]
+    pairs += [(f"{a}:{b}", "product", columns[a], columns[b]) for a, b in combinations(columns, 2)]
+    for name, kind, left, right in pairs:
+        f = left.times(right)
+        centre = float(design.mean(f.observed))
+        centred = Evaluation(f.observed - centre, f.values - centre, f.slopes)
+        for prefix, t in times:
+            yield kind, f"{prefix}:{name}" if prefix else name, centred.times(t)
+
+
+def _centred_treatment(design: Design, column: int) -> Evaluation:
+    """The indicator of an arm, or a continuous treatment minus its mean."""
+    a = _raw_treatment(design, column)
+    centre = float(design.mean(a.observed)) if design.strata is None else 0.0
+    return Evaluation(a.observed - centre, a.values - centre, a.slopes)
+
+
+def _strength(design: Design, x: Array) -> float:
+    """How strongly a covariate goes with treatment and outcome: the sum of its largest correlations."""
+
+    def unit(values: Array) -> Array:
+        centred = values - design.mean(values)
+        return np.asarray(centred / (np.sqrt(design.mean(centred**2)) or 1.0))
+
+    treatment = max(abs(float(design.mean(unit(x) * unit(a)))) for a in design.treatment.T)
+    return treatment + abs(float(design.mean(unit(x) * unit(design.y))))
 
 
 def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation]]:

@@ -73,6 +73,23 @@ def with_anchor_errors(
     return table
 
 
+def learned_scale(predictions: Predictions, design: Design, weights: Weights, clusters: Clusters) -> pd.DataFrame:
+    r"""The scale of rr, :math:`s = h_n(\alpha) / E_n[\alpha^2]`, which is one for the true Riesz representer and after rescaling.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per parameter: ``scale`` and ``std_error``, with rr taken as given.
+    """
+    rr = predictions.rr.observed
+    _, alpha = _tilted(predictions, design)
+    square, moment = rr * alpha.observed, design.apply(alpha)
+    length = design.mean(square)
+    scale = ratio(design.mean(moment), length, otherwise=1.0)
+    gap = ratio(moment - scale[:, None] * square, length[:, None], otherwise=0.0)
+    return pd.DataFrame({"scale": scale, "std_error": np.sqrt(np.diag(covariance(gap.T, weights, clusters)))})
+
+
 def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evaluation]:
     """The anchor and rr, both multiplied by v if rr is learned for the errors of a logit."""
     v = tilt(predictions, design)

@@ -9,9 +9,10 @@ from riesz.arrays import Array
 from riesz.diagnostics import diagnose
 from riesz.diagnostics.influence import by_fold, leave_one_out, normal_quantiles
 from riesz.diagnostics.overlap import Overlap, overlap
-from riesz.diagnostics.warnings import RULES, Concerns, Evidence
-from riesz.diagnostics.weights import representer_by_fold, with_anchor_errors
+from riesz.diagnostics.warnings import ALARMS, RULES, Concerns, Evidence
+from riesz.diagnostics.weights import learned_scale, representer_by_fold, with_anchor_errors
 from riesz.errors import RieszError, pick
+from riesz.predictions import average
 from riesz.results.parts import FitParts
 from riesz.syntax.calls import is_count
 
@@ -86,16 +87,44 @@ def implied_overlap(parts: FitParts) -> Overlap:
     return result
 
 
+def full_balance(parts: FitParts, functions: str) -> pd.DataFrame:
+    """The Riesz balance table, of the formula's functions or of all."""
+    if functions == "formula":
+        return parts.balance.copy()
+    if functions != "all":
+        raise RieszError(f"functions={functions!r}: expected 'formula' or 'all'.")
+    table = pd.concat([parts.balance, parts.shapes])
+    order = pd.Index(parts.names).get_indexer(table.index.get_level_values("parameter"))
+    return table.iloc[np.argsort(order, kind="stable")]
+
+
+def overlap_mask(parts: FitParts) -> pd.Series:
+    """Which rows of the user's data have overlap; False for rows that are not in use."""
+    judged = parts.positivity
+    if judged is None:
+        raise RieszError(
+            f"overlap_rows() needs a treatment with arms; got {parts.model.blueprint.treatment.describe()}. diagnostics() and "
+            "balance() work for any."
+        )
+    table = parts.model.table
+    mask = np.zeros(table.rows, dtype=bool)
+    mask[parts.model.kept[judged.kept]] = True
+    return pd.Series(mask, index=table.index(np.arange(table.rows)), name="overlap")
+
+
 def concerns(parts: FitParts) -> Concerns:
     """The texts of all rules that find a problem."""
     if not parts.model.learner.learns_rr:
         return Concerns([], f"Nothing was checked: {parts.learner} learns mu alone, so there is no rr to check.")
     evidence = gather_evidence(parts)
-    return Concerns([text for rule in RULES for text in rule(evidence)])
+    texts = [(rule in ALARMS, text) for rule in RULES for text in rule(evidence)]
+    return Concerns([text for _, text in texts], urgent=sum(is_alarm for is_alarm, _ in texts))
 
 
 def gather_evidence(parts: FitParts) -> Evidence:
     """What the rules look at."""
+    clusters = parts.clusters.codes[:1]
+    scale = learned_scale(average(parts.crossfit.untrimmed), parts.design, parts.model.weights, clusters)
     return Evidence(
         predictions=parts.predictions,
         design=parts.design,
@@ -104,8 +133,12 @@ def gather_evidence(parts: FitParts) -> Evidence:
         treatment=parts.model.blueprint.treatment.name,
         arms=parts.arms,
         covariates=_covariates(parts),
+        positivity=parts.positivity,
+        leftover=parts.leftover,
+        scale=scale.set_axis(parts.names, axis=0),
         health=parts.health,
         balance=parts.balance,
+        shapes=parts.shapes,
         stability=stability_table(parts),
         variation=parts.averaged.variation,
         weights=parts.model.weights,
@@ -116,10 +149,8 @@ def gather_evidence(parts: FitParts) -> Evidence:
 
 def _covariates(parts: FitParts) -> dict[str, list[Array]]:
     """Every numeric covariate as it is and as the formula transforms it, without columns that involve the treatment."""
-    design, data = parts.design, parts.model.blueprint.data
-    versions: dict[str, list[Array]] = {
-        name: [data[name].to_numpy()] if data[name].dtype == np.float64 else [] for name in parts.model.covariates
-    }
+    design = parts.design
+    versions = {name: [parts.numeric[name]] if name in parts.numeric else [] for name in parts.model.covariates}
     for j in design.covariates:
         if len(design.reads[j]) == 1:
             versions[next(iter(design.reads[j]))].append(design.z[:, j])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 import pandas as pd
 
@@ -26,9 +26,11 @@ from riesz.results.candidates import candidate_table, stacking_table
 from riesz.results.checks import (
     concerns,
     diagnostics_table,
+    full_balance,
     implied_overlap,
     leave_out,
     most_influential,
+    overlap_mask,
     quantiles,
     stability_table,
 )
@@ -561,10 +563,18 @@ class Results(Parameters):
         """
         return diagnostics_table(self._parts)
 
-    def balance(self) -> pd.DataFrame:
+    def balance(self, functions: Literal["formula", "all"] = "formula") -> pd.DataFrame:
         r"""The Riesz balance table: E_n[rr f] against h_n(f), which the true representer makes equal for every f.
 
         For the average treatment effect this is covariate balance after weighting; for a derivative its analogue.
+
+        Parameters
+        ----------
+        functions : {"formula", "all"}
+            ``"all"`` adds shapes that the formula may miss, each by itself and times the treatment: squares of numeric covariates,
+            indicators of their mass points (5% of the rows or more) and of up to eight quantile bins, products of the six that go
+            with treatment and outcome most. ``fit.warnings()`` looks at all of them, and reports a function that mu and rr both
+            miss; the probability of any false report is at most 1%.
 
         Returns
         -------
@@ -577,6 +587,7 @@ class Results(Parameters):
             - ``standardized``: imbalance over f's root mean square; ``unadjusted``: the same without any adjustment.
             - ``implied_bias``: how far the one-step estimate would move, in standard errors, if mu were corrected for what its
               residuals still show of f.
+            - ``residual_z``: z-value of E_n[(y - mu) f], zero if mu misses nothing of f; ``effective_rows`` that f rests on.
 
         Examples
         --------
@@ -593,7 +604,7 @@ class Results(Parameters):
         x2              0.19          0.01
         a:x2            0.13          0.00
         """
-        return self._parts.balance.copy()
+        return full_balance(self._parts, functions)
 
     def overlap(self) -> Overlap:
         """The propensity that the Riesz representer implies, for a treatment with two arms.
@@ -610,6 +621,35 @@ class Results(Parameters):
                   0     490  0.07  0.48  0.70           0.00           0.00
         """
         return implied_overlap(self._parts)
+
+    def overlap_rows(self) -> pd.Series:
+        r"""Which rows of the data have overlap, for fitting again on them: ``riesz.ate(formula, data[fit.overlap_rows()])``.
+
+        The propensity of each arm is learned anew, out of fold, by a ridge-penalised logistic regression on the covariates, their
+        bends and mass points; rr does not enter. Kept are the rows on which the effect can be estimated best (Crump et al. 2009):
+        with two arms those with a propensity between :math:`\alpha` and :math:`1 - \alpha`, where :math:`\alpha` follows from the
+        data and is about 0.1 if overlap fails. The effect is then that on these rows, not on all.
+
+        Returns
+        -------
+        pandas.Series of bool
+            With the index of the data; False for rows that the fit does not use.
+
+        References
+        ----------
+        Crump, Hotz, Imbens and Mitnik (2009), "Dealing with limited overlap in estimation of average treatment effects".
+
+        Examples
+        --------
+        >>> import riesz
+        >>> data = riesz.datasets.get("weak_overlap").draw(1000, seed=1).data
+        >>> kept = riesz.ate("y ~ treat(a) + .", data, learner="linear").overlap_rows()
+        >>> print(f"{kept.mean():.0%} of the rows")
+        90% of the rows
+        >>> riesz.ate("y ~ treat(a) + .", data[kept], learner="linear").nobs == kept.sum()
+        np.True_
+        """
+        return overlap_mask(self._parts)
 
     def stability(self) -> pd.DataFrame:
         """The estimates of every repeat and of every fold by itself, with the Riesz loss on the rows it held out.

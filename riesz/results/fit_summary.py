@@ -65,12 +65,13 @@ def summarize(
         else:
             notes += health_lines(parts.health, observations(parts), parts.predictions.tilted)
         notes += about_candidates(candidates, parts.names)
+    texts = concerns(parts)
     remarks = [
         *about_estimator(parts.model),
         *covariance_notes,
         *_weighting_notes(parts, estimates),
         *about_trimming(trimming),
-        *concerns(parts),
+        *texts[texts.urgent :],
         *about_left_out(parts),
         *_remarks(parts),
         *about_splitting(parts.folds),
@@ -81,7 +82,7 @@ def summarize(
         left=_left(parts, covariance),
         right=_right(parts),
         tables=tables,
-        notes=[*notes, *remarks],
+        notes=[*texts[: texts.urgent], *notes, *remarks],
     )
 
 

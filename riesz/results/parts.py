@@ -17,8 +17,9 @@ from riesz.crossfit.crossfit import CrossFit
 from riesz.crossfit.stacking import Stacking
 from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
-from riesz.diagnostics.balance import balance_table
+from riesz.diagnostics.balance import balance_table, shape_balance
 from riesz.diagnostics.influence import Codes
+from riesz.diagnostics.positivity import Leftover, Positivity, leftover, positivity
 from riesz.diagnostics.weights import representer_health, with_anchor_errors
 from riesz.errors import RieszError
 from riesz.estimators import ESTIMATORS, Estimator, Scores
@@ -120,17 +121,52 @@ class FitParts:
     def balance(self) -> pd.DataFrame:
         """The Riesz balance table."""
         self.require_rr()
-        treatment = self.model.blueprint.treatment
-        arms = [f"{treatment.name}[{label}]" for label in self.arms[1:]]
         return balance_table(
             self.predictions,
             self.design,
-            arms if treatment.categorical else [treatment.name],
+            self._treatment_columns,
             self.names,
             self.inference.errors(),
             self.model.weights,
             self.clusters.codes[:1],
         )
+
+    @cached_property
+    def shapes(self) -> pd.DataFrame:
+        """The rows of the Riesz balance table for shapes that the formula may miss."""
+        self.require_rr()
+        return shape_balance(
+            self.predictions,
+            self.design,
+            self._treatment_columns,
+            self.numeric,
+            self.names,
+            self.inference.errors(),
+            self.model.weights,
+            self.clusters.codes[:1],
+        )
+
+    @property
+    def _treatment_columns(self) -> list[str]:
+        """Names of the columns of the raw treatment."""
+        treatment = self.model.blueprint.treatment
+        return [f"{treatment.name}[{label}]" for label in self.arms[1:]] if treatment.categorical else [treatment.name]
+
+    @cached_property
+    def numeric(self) -> dict[str, Array]:
+        """The numeric covariates as they are in the data."""
+        data = self.model.blueprint.data
+        return {name: data[name].to_numpy() for name in self.model.covariates if data[name].dtype == np.float64}
+
+    @cached_property
+    def positivity(self) -> Positivity | None:
+        """Overlap by a propensity of its own; None for a continuous treatment."""
+        return None if self.design.strata is None else positivity(self.design, self.numeric)
+
+    @cached_property
+    def leftover(self) -> Leftover | None:
+        """What the covariates leave of a continuous treatment; None for a treatment with arms."""
+        return leftover(self.design, self.numeric) if self.design.strata is None else None
 
     def require_rr(self) -> None:
         """Raise an error if the learner learns only mu, so that there is no Riesz representer."""

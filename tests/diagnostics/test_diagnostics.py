@@ -218,7 +218,7 @@ def test_balance_by_hand(binary_frame: pd.DataFrame) -> None:
 
 def test_implied_bias_is_the_move_of_the_one_step_estimate() -> None:
     """Correct mu for what its residuals show of f, estimate again, compare."""
-    frame, mu, p = draw(300, seed=6)
+    frame, mu, p = draw(1000, seed=6)
     wrong = (mu[0] - frame["x2"].to_numpy(), mu[1] - frame["x2"].to_numpy())  # mu misses x2
     tilted = np.clip(p + 0.1 * np.tanh(frame["x2"].to_numpy()), 0.05, 0.95)  # and so does rr
     fit = riesz.ate(FORMULA, frame, learner=Known(wrong, tilted), folds=1)
@@ -384,8 +384,14 @@ def test_a_clean_design_is_not_flagged(name: str) -> None:
 
 def test_weak_overlap_is_flagged() -> None:
     simulation = riesz.datasets.get("weak_overlap")
-    words = riesz.ate(simulation.formula, simulation.draw(800, seed=11).data).warnings()
-    assert any("outside [0, 1]" in text for text in words)
+    fit = riesz.ate(simulation.formula, simulation.draw(800, seed=11).data)
+    words = fit.warnings()
+    assert words[0].startswith("Overlap fails for ATE")
+    assert not any("outside [0, 1]" in text for text in words)  # it is said once
+    evidence = gather_evidence(fit._parts)
+    assert evidence.positivity is not None
+    fine = replace(evidence, positivity=replace(evidence.positivity, scarce=np.zeros(1)))
+    assert "outside [0, 1]" in concerns.weak_overlap(fine)[0]
 
 
 def test_a_few_heavy_rows_are_flagged() -> None:

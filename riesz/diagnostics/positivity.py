@@ -1,0 +1,316 @@
+r"""Overlap judged by a propensity of its own, learned anew and out of fold, without a look at rr.
+
+An rr that is learned where overlap fails shrinks its largest weights and looks harmless, so rr cannot vouch for itself. Here the
+probability :math:`p_j(x)` of each arm is a ridge-penalised logistic regression on the standardised covariates, hinges at their
+quartiles and indicators of their mass points, predicted for rows that it was not fitted on. The penalty has the smallest
+out-of-fold deviance, and the index is then recalibrated by a logistic regression on itself, which undoes the penalty's shrinkage.
+
+A moment that reads mu at arm j with weights W needs rows of arm j that are comparable. They are *scarce* where
+:math:`p_j(x) < P(A=j) / 25`: with two arms of equal size, where the propensity is below 0.02. The share of a moment that is
+scarce is weighted by W: a share of all rows for the ATE, and of the treated rows for the ATT, which needs controls only.
+
+The rows with overlap minimise the variance bound of the effect on them (Crump, Hotz, Imbens and Mitnik 2009; Yang et al. 2016 for
+several arms): those with :math:`g(x) = \sum_j 1/p_j(x)` of at most :math:`\gamma`, the largest value for which
+:math:`\gamma \le 2 E[g | g \le \gamma]`. For two arms :math:`g = 1/\{p(1-p)\}`, and the rule keeps
+:math:`\alpha \le p \le 1 - \alpha` with :math:`\alpha(1 - \alpha) = 1/\gamma`.
+
+References
+----------
+Crump, Hotz, Imbens and Mitnik (2009), "Dealing with limited overlap in estimation of average treatment effects", Biometrika.
+Yang, Imbens, Cui, Faries and Kadziola (2016), "Propensity score matching and subclassification in observational studies with
+multi-level treatments", Biometrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from riesz.arrays import Array, ratio
+from riesz.crossfit.folds import draw_labels, draw_part
+from riesz.design.design import Design
+
+SCARCE = 0.04  # of the share of rows in an arm: propensities below are too low; 0.02 for two arms of equal size
+
+_MOST_ROWS = 5_000  # that the regressions are fitted on,
+_FEWEST_ROWS = 1_500
+_WORK = 2e7  # rows times squared features
+_MOST_FEATURES = 60
+_FOLDS = 3
+_PENALTIES = (0.1, 0.01, 0.001, 0.0001)  # per row, on standardised columns
+_STEPS = 12  # of Newton's method
+_FAR = 5.0  # standard deviations at which covariates are capped, so that one row does not decide
+_MASS = 0.05  # share of rows from which a value is a mass point
+_FEW_VALUES = 6  # distinct values from which a covariate gets hinges
+_SEED = 20090  # any fixed number: the check must not change from one call to the next
+_LEAST = 1e-6  # propensities closer to 0 are set to it
+
+
+@dataclass(frozen=True)
+class Positivity:
+    """Whether each arm has comparable rows wherever the moments read it.
+
+    Attributes
+    ----------
+    propensity : ndarray, shape (n, arms)
+        Out of fold; rows sum to one.
+    scarce : ndarray, shape (K,)
+        The share of each moment that lies where an arm is scarce, the largest over the arms; NaN if the moment does more than set
+        the treatment to an arm.
+    scarce_in : ndarray, shape (arms,)
+        The same for the effect on the rows of each arm, with two arms the ATC and the ATT.
+    kept : ndarray of bool, shape (n,)
+        The rows with overlap, by Crump's rule.
+    cut : float
+        Crump's alpha: the propensity, with two arms, below which (or above one minus which) rows are left out.
+    share : float
+        The weighted share of rows kept.
+    """
+
+    propensity: Array
+    scarce: Array
+    scarce_in: Array
+    kept: npt.NDArray[np.bool_]
+    cut: float
+    share: float
+
+
+def positivity(design: Design, numeric: Mapping[str, Array]) -> Positivity:
+    """Learn the propensity of each arm, and judge overlap by it.
+
+    Parameters
+    ----------
+    design : Design
+        The full sample, of a treatment with arms.
+    numeric : mapping of str to ndarray, each of shape (n,)
+        The numeric covariates as they are in the data; bends of other variables come from the formula alone.
+    """
+    assert design.strata is not None
+    p = arm_propensities(design, features(design, numeric))
+    kept, gamma = crump(p, design.weights)
+    cut = 0.5 - np.sqrt(max(0.25 - 1 / gamma, 0.0)) if np.isfinite(gamma) else 0.0
+    inside = [np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1])]
+    return Positivity(
+        p,
+        scarce_shares(design, p),
+        np.array([scarce_share(design, p, weights) for weights in inside]),
+        kept,
+        float(cut),
+        float(design.mean(kept.astype(float))),
+    )
+
+
+def features(design: Design, numeric: Mapping[str, Array]) -> Array:
+    """What propensities are regressed on, standardised, shape (n, F): columns of the formula, hinges and mass points.
+
+    The bends of a covariate come in only while there are few features; those of covariates that differ most between arms first.
+    """
+    columns = [design.z[:, j] for j in design.covariates]
+    given = list(numeric.values())
+    new = [x for x in given if not any(np.array_equal(x, column) for column in columns)]
+    linear = _standardised(design, [*columns, *new])
+    strength = [_difference(design, x) for x in given]
+    bends: list[Array] = []
+    for place in np.argsort(-np.asarray(strength), kind="stable"):
+        x = given[place]
+        values, counts = np.unique(x, return_counts=True)
+        if len(values) < 3:
+            continue
+        bends += [(x == value).astype(float) for value in values[counts >= _MASS * len(x)][:3]]
+        if len(values) >= _FEW_VALUES:
+            bends += [np.maximum(x - knot, 0.0) for knot in np.unique(np.quantile(x, (0.25, 0.5, 0.75)))]
+        if linear.shape[1] + len(bends) >= _MOST_FEATURES:
+            break
+    return np.column_stack([linear, _standardised(design, bends)])
+
+
+def _difference(design: Design, x: Array) -> float:
+    """How much a covariate or its square goes with the treatment: the largest correlation."""
+    treatment = _standardised(design, list(design.treatment.T))
+    line = _standardised(design, [x])
+    both = np.column_stack([line, _standardised(design, list((line**2).T))])
+    return float(np.abs(design.mean(treatment.T[:, None] * both.T)).max(initial=0.0))
+
+
+def _standardised(design: Design, columns: Sequence[Array]) -> Array:
+    """Columns of mean zero and variance one, capped, without constant ones; shape (n, columns)."""
+    table = np.column_stack([np.empty((len(design), 0)), *columns])
+    table = table - design.mean(table.T)
+    spread = np.sqrt(design.mean(table.T**2))
+    varies = spread > 1e-9 * np.abs(np.column_stack([np.ones((len(design), 0)), *columns])).max(axis=0, initial=0.0)
+    return np.asarray(np.clip(table[:, varies] / spread[varies], -_FAR, _FAR))
+
+
+def _arms(design: Design) -> int:
+    return int(design.treatment.shape[1]) + 1
+
+
+def arm_propensities(design: Design, x: Array) -> Array:
+    """Out-of-fold probabilities of the arms, shape (n, arms)."""
+    strata, arms = design.strata, _arms(design)
+    assert strata is not None
+    folds = _folds(design)
+    part = np.zeros(len(design), dtype=bool)
+    most = int(np.clip(_WORK / max(x.shape[1], 1) ** 2, _FEWEST_ROWS, _MOST_ROWS))
+    part[draw_part(len(design), most, _SEED)] = True
+    index = np.zeros((len(_PENALTIES), arms, len(design)))
+    codes = range(1, 2) if arms == 2 else range(arms)
+    for k in range(_FOLDS):
+        train, test = part & (folds != k), folds == k
+        for j in codes:
+            index[:, j, test] = _logistic_path(
+                x[train], (strata[train] == j).astype(float), design.weights[train], x[test]
+            )
+    p = np.stack([_recalibrated(design, index, j) for j in codes], axis=1)
+    if arms == 2:
+        p = np.column_stack([1 - p[:, 0], p[:, 0]])
+    p = np.clip(p, _LEAST, 1.0)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _folds(design: Design) -> npt.NDArray[np.intp]:
+    """Folds that keep clusters whole, unless there are too few for that."""
+    groups = design.groups
+    if groups is not None and len(np.unique(groups)) < _FOLDS:
+        groups = None
+    return draw_labels(len(design), _FOLDS, design.strata, groups, np.random.default_rng(_SEED))
+
+
+def _logistic_path(x: Array, y: Array, weights: Array, new: Array) -> Array:
+    """Indices at new rows of ridge-penalised logistic regressions, one per penalty from the largest on."""
+    columns = np.column_stack([np.ones(len(x)), x])
+    shares = weights / weights.sum()
+    theta = np.zeros(columns.shape[1])
+    mean = float(np.clip(shares @ y, 1e-3, 1 - 1e-3))
+    theta[0] = np.log(mean / (1 - mean))
+    indices = []
+    for penalty in _PENALTIES:
+        ridge = np.full(len(theta), penalty)
+        ridge[0] = 1e-8
+        for _ in range(_STEPS):
+            mu = expit(columns @ theta)
+            curvature = shares * np.clip(mu * (1 - mu), 1e-5, None)
+            gradient = columns.T @ (shares * (y - mu)) - ridge * theta
+            step = np.linalg.solve((columns.T * curvature) @ columns + np.diag(ridge), gradient)
+            theta = theta + step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
+            if np.abs(step).max() < 0.01:
+                break
+        indices.append(theta[0] + new @ theta[1:])
+    return np.stack(indices)
+
+
+def _recalibrated(design: Design, index: Array, arm: int) -> Array:
+    """The probability of an arm from the index of the best penalty."""
+    y = 1.0 * np.asarray(design.strata == arm)
+    deviance = [float(design.mean(np.logaddexp(0.0, eta) - y * eta)) for eta in index[:, arm]]
+    eta = index[int(np.argmin(deviance)), arm]
+    if np.ptp(eta) < 1e-6:
+        return np.asarray(expit(eta))
+    spread = float(eta.std())
+    slope = _logistic_path(eta[:, None] / spread, y, design.weights, eta[:, None] / spread)
+    return np.asarray(expit(slope[-1]))
+
+
+def scarce_shares(design: Design, p: Array) -> Array:
+    """The share of each moment where an arm is scarce, shape (K,); NaN if a moment does more than set the treatment."""
+    return np.array(
+        [np.nan if np.isnan(weights).any() else scarce_share(design, p, weights) for weights in arm_weights(design)]
+    )
+
+
+def scarce_share(design: Design, p: Array, weights: Array) -> float:
+    """The share of one moment where an arm is scarce; weights of mu at each arm, shape (arms, n)."""
+    strata, shares = design.strata, design.weights / design.weights.sum()
+    scarce, target = np.zeros(len(design)), np.abs(weights).max(axis=0)
+    for j, weight in enumerate(np.abs(weights)):
+        low = SCARCE * float(shares @ (strata == j))
+        scarce = np.where((weight > 0) & (p[:, j] < low), target, scarce)
+    return float(ratio(shares @ scarce, shares @ target, otherwise=0.0))
+
+
+def arm_weights(design: Design) -> Array:
+    """The weight of mu at each arm in each moment, shape (K, arms, n); NaN if a moment does more than set the treatment."""
+    arms, n = _arms(design), len(design)
+    weights = np.zeros((design.components, arms, n))
+    for k, point in enumerate(design.readings()):
+        weight = design.reading_weights[:, k]
+        if point.tangents is not None or np.isin(design.covariates, point.columns).any():
+            weights[weight.any(axis=1)] = np.nan
+            continue
+        arm = np.asarray(point.treatment @ np.arange(1, arms), dtype=np.intp)
+        for j in range(arms):
+            weights[:, j] += np.where(arm == j, weight, 0.0)
+    return weights
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What the covariates leave of a continuous treatment.
+
+    Attributes
+    ----------
+    explained : float
+        Share of the treatment's variance that they predict out of fold.
+    moves : ndarray, shape (K,)
+        By how many residual standard deviations each moment moves the treatment, in root mean square; 0 for a derivative.
+    """
+
+    explained: float
+    moves: Array
+
+
+def leftover(design: Design, numeric: Mapping[str, Array]) -> Leftover:
+    """Predict a continuous treatment out of fold by ridge regression on the features of :func:`features`."""
+    x, a = features(design, numeric), design.treatment[:, 0]
+    folds = _folds(design)
+    fitted = np.zeros((len(_PENALTIES), len(design)))
+    for k in range(_FOLDS):
+        train, test = folds != k, folds == k
+        shares = design.weights[train] / design.weights[train].sum()
+        centre, origin = shares @ a[train], shares @ x[train]
+        values, vectors = np.linalg.eigh((x[train] - origin).T * shares @ (x[train] - origin))
+        slope = vectors.T @ ((x[train] - origin).T @ (shares * (a[train] - centre)))
+        for place, penalty in enumerate(_PENALTIES):
+            theta = vectors @ (slope / (np.maximum(values, 0.0) + penalty))
+            fitted[place, test] = centre + (x[test] - origin) @ theta
+    total = float(design.mean((a - design.mean(a)) ** 2))
+    rest = min(float(design.mean((a - prediction) ** 2)) for prediction in fitted)
+    moves = np.zeros(design.components)
+    for k, point in enumerate(design.readings()):
+        distance = np.sqrt(design.mean((point.treatment[:, 0] - a) ** 2) / max(rest, 1e-12 * total))
+        reads = design.reading_weights[:, k].any(axis=1)
+        moves = np.where(reads, np.maximum(moves, distance), moves)
+    return Leftover(1 - rest / total, moves)
+
+
+def crump(p: Array, weights: Array) -> tuple[npt.NDArray[np.bool_], float]:
+    r"""The rows with overlap, and :math:`\gamma`, the largest :math:`\sum_j 1/p_j` among them; infinite if all are kept.
+
+    Parameters
+    ----------
+    p : ndarray, shape (n, arms)
+    weights : ndarray, shape (n,)
+
+    Examples
+    --------
+    With propensities spread evenly from 0 to 1, rows below about 0.1 are left out:
+
+    >>> import numpy as np
+    >>> from riesz.diagnostics.positivity import crump
+    >>> p = np.linspace(0.001, 0.999, 999)
+    >>> kept, _ = crump(np.column_stack([1 - p, p]), np.ones(999))
+    >>> p[kept].min().round(2)
+    np.float64(0.1)
+    """
+    g = (1 / p).sum(axis=1)
+    order = np.argsort(g, kind="stable")
+    mean = np.cumsum((weights * g)[order]) / np.cumsum(weights[order])
+    within = np.flatnonzero(g[order] <= 2 * mean)
+    gamma = float(g[order][within[-1]])
+    if within[-1] == len(g) - 1:
+        return np.ones(len(g), dtype=bool), np.inf
+    return g <= gamma, gamma
