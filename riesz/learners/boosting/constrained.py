@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from riesz.arrays import Array, ratio
 from riesz.learners.boosting.engine import Grown, Growth, new_booster
 from riesz.learners.boosting.losses import Quadratic
+from riesz.learners.boosting.trees import read_trees
 
 _SAME = 1e-9  # leaves whose first values differ by less than this share of the largest one are given one value
 
@@ -63,7 +65,7 @@ class ConstrainedDescent:
         self._problem, self._growth = problem, growth
         self._f = np.zeros(len(problem.anchor))
         self._before = np.zeros(len(problem.anchor))  # LightGBM's scores, which do not know the values of the leaves
-        self._values: list[Array] = []
+        self._leaves: list[tuple[Array, Array]] = []  # per tree, its first values in ascending order and the final ones
         self._ended = False
         self.held_out = np.inf
 
@@ -74,14 +76,18 @@ class ConstrainedDescent:
 
     def grown(self, trees: int) -> Grown:
         """The model of f, with the values of the leaves."""
-        trees = min(trees, len(self._values))
-        for tree, values in enumerate(self._values[:trees]):
-            for leaf, value in enumerate(values):
+        trees = min(trees, len(self._leaves))
+        if not trees:
+            return Grown("", 0.0, 0)
+        first = read_trees(self._booster.model_to_string(num_iteration=trees), 0.0, 1.0)
+        for tree, (known, values) in enumerate(self._leaves[:trees]):
+            before = first.values[tree, : first.splits[tree] + 1]
+            for leaf, value in enumerate(values[_nearest(known, before)]):
                 self._booster.set_leaf_output(tree, leaf, value)
-        return Grown(self._booster.model_to_string(num_iteration=trees) if trees else "", 0.0, trees)
+        return Grown(self._booster.model_to_string(num_iteration=trees), 0.0, trees)
 
     def _step(self, scores: Array, _: Any) -> tuple[Array, Array]:
-        if self._booster.num_trees() > len(self._values):
+        if self._booster.num_trees() > len(self._leaves):
             self._settle(scores)
         sums, moment = self._problem.sums, self._problem.moment
         r = self._problem.anchor - self._f
@@ -93,26 +99,31 @@ class ConstrainedDescent:
 
     def _settle(self, scores: Array) -> None:
         """Give the newest tree's leaves their values."""
-        tree, sums = len(self._values), self._problem.sums
-        first = np.array([self._booster.get_leaf_output(tree, leaf) for leaf in range(self._growth.leaves)])
-        ordered, group = _distinct(first)
+        sums = self._problem.sums
         moved = scores - self._before
-        place = np.searchsorted((ordered[1:] + ordered[:-1]) / 2, moved)
+        known = _distinct(moved)
+        place = _nearest(known, moved)
         r = self._problem.anchor - self._f
         weights, residuals, moments = (
-            np.bincount(place, values, minlength=len(ordered))
+            np.bincount(place, values, minlength=len(known))
             for values in (sums.curvature, sums.curvature * r, sums.slope)
         )
         values = self._growth.learning_rate * leaf_values(weights, residuals, moments)
         self._f += values[place]
         self._before = scores.copy()
-        self._values.append(values[group])
+        self._leaves.append((known, values))
 
 
-def _distinct(values: Array) -> tuple[Array, np.ndarray[Any, np.dtype[np.intp]]]:
-    """Distinct values in ascending order, up to rounding, and the number of each value among them."""
-    order = np.argsort(values)
-    steps = np.diff(values[order]) > _SAME * np.abs(values).max()
-    group = np.empty(len(values), dtype=np.intp)
-    group[order] = np.concatenate([[0], np.cumsum(steps)])
-    return values[order][np.concatenate([[True], steps])], group
+def _distinct(values: Array) -> Array:
+    """The distinct values of a few, up to rounding, in ascending order."""
+    close = _SAME * float(np.abs(values).max())
+    known = []
+    while values.size:
+        known.append(values[0])
+        values = values[np.abs(values - values[0]) > close]
+    return np.sort(known)
+
+
+def _nearest(known: Array, values: Array) -> npt.NDArray[np.intp]:
+    """The place of the nearest among values in ascending order."""
+    return np.searchsorted((known[1:] + known[:-1]) / 2, values)
