@@ -7,7 +7,7 @@ per held-out part of the training rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,8 +24,10 @@ from riesz.learners.boosting.constrained import Anchored, ConstrainedDescent
 from riesz.learners.boosting.engine import Course, Descent, Growth, boost, make_dataset, subset
 from riesz.learners.boosting.losses import Logistic, Quadratic, least_hessian
 from riesz.learners.boosting.points import Table, make_table
+from riesz.learners.boosting.trees import Trees
 from riesz.learners.propensity.representer import arm_coefficients, arm_representer, at_arms
 from riesz.predictions import Predictions
+from riesz.storage.coding import stored
 
 Labels = npt.NDArray[np.intp]
 
@@ -35,6 +37,9 @@ class Forest(Protocol):
 
     def at(self, columns: Array) -> Array:
         """The value at points of shape (m, columns)."""
+
+    def stored(self) -> Trees:
+        """As plain arrays."""
 
 
 Bag = Sequence[Forest]  # their mean is the function
@@ -108,6 +113,59 @@ class BoostingFit(Fit):
 
     def history(self) -> pd.DataFrame:
         return pd.DataFrame()
+
+
+@stored
+@dataclass(frozen=True)
+class StoredBoosting:
+    """What a file holds of a :class:`BoostingFit`: the same, with trees as arrays.
+
+    Attributes
+    ----------
+    mu, rr : tuple of curves
+    propensity : tuple of bags
+    logistic, constrained : bool
+    clip : float
+    numbers : mapping of str to float
+    """
+
+    mu: tuple[tuple[tuple[Trees, ...], ...], ...]
+    rr: tuple[tuple[tuple[Trees, ...], ...], ...]
+    propensity: tuple[tuple[Trees, ...], ...]
+    logistic: bool
+    constrained: bool
+    clip: float
+    numbers: Mapping[str, float]
+
+
+def store(fit: BoostingFit) -> StoredBoosting:
+    """The arrays of a fit."""
+
+    def bags(curve: Curve) -> tuple[tuple[Trees, ...], ...]:
+        return tuple(tuple(forest.stored() for forest in bag) for bag in curve)
+
+    mu, rr = (tuple(bags(curve) for curve in curves) for curves in (fit.mu, fit.rr))
+    return StoredBoosting(mu, rr, bags(fit.propensity), fit.logistic, fit.constrained, fit.clip, fit.numbers)
+
+
+def restore(content: StoredBoosting, sample: Design) -> BoostingFit:
+    """A fit from its arrays; a ValueError if they do not fit the sample."""
+    arms = 0 if sample.strata is None else sample.treatment.shape[1] + 1
+    columns = sample.treatment.shape[1] + len(sample.covariates)
+    derived = bool(content.propensity)
+    right = len(content.mu) > 0 and len(content.rr) == (0 if derived else sample.components)
+    right &= not derived or len(content.propensity) == arms
+    right &= content.logistic == (sample.family == "binomial") and 0.0 < content.clip < 0.5
+    for curve in (*content.mu, *content.rr):
+        right &= len(curve) in (1, arms) and _fits(curve, columns)
+    if not (right and _fits(content.propensity, len(sample.covariates))):
+        raise ValueError("trees of another design")
+    return BoostingFit(**{field.name: getattr(content, field.name) for field in fields(content)})
+
+
+def _fits(bags: Sequence[Sequence[Trees]], columns: int) -> bool:
+    """Whether there are trees in each bag, and whether they know only so many columns."""
+    return all(len(bag) > 0 and all(trees.width <= columns for trees in bag) for bag in bags)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,10 @@ class Trees:
         """The least number of columns that the trees need."""
         return int(self.feature.max(initial=-1)) + 1
 
+    def stored(self) -> Trees:
+        """These arrays."""
+        return self
+
     def at(self, columns: Array) -> Array:
         """The sum at points of shape (m, columns)."""
         total, points = np.zeros(len(columns)), np.arange(len(columns))
