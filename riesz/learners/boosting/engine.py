@@ -50,8 +50,8 @@ def need_lightgbm(who: str) -> None:
     if available():
         return
     raise LearnerError(
-        f"{who} uses LightGBM, which cannot be loaded. Install it with pip install lightgbm. If it is installed, its OpenMP library "
-        "is missing: install libomp on a Mac (brew install libomp), libgomp on Linux (apt-get install libgomp1). Or use "
+        f"{who} uses LightGBM, which cannot be loaded. Install it with pip install lightgbm. If it is installed, its OpenMP "
+        "library is missing: install libomp on a Mac (brew install libomp), libgomp on Linux (apt-get install libgomp1). Or use "
         "learner='linear'."
     )
 
@@ -70,8 +70,8 @@ class Growth:
         Largest number of trees.
     patience : int
         Trees without an improvement on the held-out rows after which growing ends.
-    share : float
-        Share of the columns that each tree may use.
+    more : float
+        The number of trees that is best on held-out rows is multiplied by it.
     """
 
     learning_rate: float
@@ -79,7 +79,7 @@ class Growth:
     least: float
     most: int
     patience: int
-    share: float
+    more: float = 1.0
 
     def with_least(self, least: float) -> Growth:
         """The same with another least sum of hessians."""
@@ -92,7 +92,6 @@ class Growth:
             "learning_rate": self.learning_rate,
             "num_leaves": self.leaves,
             "min_sum_hessian_in_leaf": self.least,
-            "feature_fraction": self.share,
             "seed": seed,
         }
 
@@ -221,4 +220,9 @@ def boost(courses: Sequence[Course], growth: Growth) -> list[Grown]:
             best, trees = total, count
         elif count - trees >= growth.patience:
             break
-    return [course.grown(trees) for course in courses]
+    kept = min(int(trees * growth.more), growth.most)
+    for _ in range(kept - count):
+        go_on()
+        for course in courses:
+            course.grow()
+    return [course.grown(kept) for course in courses]

@@ -22,8 +22,8 @@ Numbers = npt.NDArray[np.int64]
 class Trees:
     """A constant plus a factor times the sum of the trees of a booster.
 
-    Tree t has nodes 0 to ``splits[t] - 1`` and one leaf more than nodes. A point goes left at a node if its column ``feature`` is at
-    most ``threshold``. A child below zero is a leaf: -1 the first. What lies beyond a tree's own nodes and leaves is zero.
+    Tree t has nodes 0 to ``splits[t] - 1`` and one leaf more than nodes. A point goes left at a node if its column ``feature``
+    is at most ``threshold``. A child below zero is a leaf: -1 the first. What lies beyond a tree's own nodes and leaves is zero.
 
     Attributes
     ----------
@@ -50,7 +50,11 @@ class Trees:
             raise ValueError("trees of the wrong shape")
         if trees and not 0 <= self.splits.min() <= self.splits.max() <= nodes:
             raise ValueError("trees with a wrong number of nodes")
-        if not (np.isfinite([self.start, self.factor]).all() and np.isfinite(self.threshold).all() and np.isfinite(self.values).all()):
+        if not (
+            np.isfinite([self.start, self.factor]).all()
+            and np.isfinite(self.threshold).all()
+            and np.isfinite(self.values).all()
+        ):
             raise ValueError("trees with numbers that are not finite")
         number, splits = np.arange(nodes), self.splits[:, None]
         real = number < splits
