@@ -105,7 +105,7 @@ class ConstrainedDescent:
         place = _nearest(known, moved)
         r = self._problem.anchor - self._f
         weights, residuals, moments = (
-            np.bincount(place, values, minlength=len(known))
+            np.bincount(place, values, minlength=len(known)).astype(np.float64)
             for values in (sums.curvature, sums.curvature * r, sums.slope)
         )
         values = self._growth.learning_rate * leaf_values(weights, residuals, moments)

@@ -94,19 +94,18 @@ def read_trees(text: str, start: float, factor: float) -> Trees:
     values = [np.array(tree["leaf_value"].split(), dtype=float) for tree in fields]
     nodes = max((len(leaves) - 1 for leaves in values), default=0)
 
-    def part(name: str, kind: type, width: int) -> npt.NDArray[np.generic]:
-        rows = [np.array(tree.get(name, "").split(), dtype=kind) for tree in fields]
-        return _padded(rows, kind, width)
+    def part(name: str, width: int) -> Array:
+        return _padded([np.array(tree.get(name, "").split(), dtype=float) for tree in fields], width)
 
     return Trees(
         start=start,
         factor=factor,
         splits=np.array([len(leaves) - 1 for leaves in values], dtype=np.int64),
-        feature=part("split_feature", np.int64, nodes).astype(np.int64),
-        left=part("left_child", np.int64, nodes).astype(np.int64),
-        right=part("right_child", np.int64, nodes).astype(np.int64),
-        threshold=part("threshold", np.float64, nodes).astype(np.float64),
-        values=part("leaf_value", np.float64, nodes + 1).astype(np.float64),
+        feature=part("split_feature", nodes).astype(np.int64),
+        left=part("left_child", nodes).astype(np.int64),
+        right=part("right_child", nodes).astype(np.int64),
+        threshold=part("threshold", nodes),
+        values=_padded(values, nodes + 1),
     )
 
 
@@ -115,8 +114,8 @@ def _fields(section: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in body.split("\n") if "=" in line)
 
 
-def _padded(rows: Sequence[npt.NDArray[np.generic]], kind: type, width: int) -> npt.NDArray[np.generic]:
-    whole = np.zeros((len(rows), width), dtype=kind)
+def _padded(rows: Sequence[Array], width: int) -> Array:
+    whole = np.zeros((len(rows), width))
     for row, values in zip(whole, rows, strict=True):
         row[: len(values)] = values
     return whole
