@@ -21,9 +21,12 @@ from riesz.learners.propensity.representer import arm_coefficients
 from riesz.storage.coding import stored
 
 _FEWEST_ROWS = 20
-_PATIENCE = 15  # trees without an improvement on held-out rows
-_MORE = 1.5  # times as many trees of mu as held-out rows want: boosters are averaged, and bias costs more than variance
-_ROWS_PER_LEAF, _ROWS_PER_LEAF_OF_ARMS = 40.0, 12.0
+_MOST_LEAVES = 1024
+_MANY_ROWS = 10_000
+_PATIENCE = 1.5  # sum of learning rates without an improvement on held-out rows
+
+#: The number of trees that is best for held-out rows, times this: boosters are averaged, and bias costs most.
+_MORE = {"mu": 1.5, "riesz": 1.25, "constrained": 2.0, "propensity": 1.5}
 
 
 @stored
@@ -40,14 +43,15 @@ class Boosting(Learner):
         How the Riesz representer is learned. ``"riesz"`` boosts the Riesz loss :math:`E_n[rr^2 - 2 m(rr)]`. ``"constrained"``
         boosts the paper's constrained problem, in which every tree satisfies the constraint; its scale comes from the estimation
         sample. ``"propensity"``, for a treatment with arms, derives rr from boosted propensities.
-    leaves : int
-        Largest number of leaves per tree.
+    leaves : int, optional
+        Largest number of leaves per tree; by default 8, or 16 with more than 10,000 training rows.
     rows_per_leaf : float, optional
         Least number of observed rows in a leaf, or sum of their weights, which have mean one. Where the moment reads mu, there need
-        not be an observed row nearby; without this bound rr would grow without limit there. By default 12 if the
-        treatment has arms, 40 if it is continuous.
-    learning_rate : float
-        Share of each tree that is added.
+        not be an observed row nearby; without this bound rr would grow without limit there. By default 12 or, if
+        larger, 0.45 times the root of the number of training rows; three times that for a continuous treatment, whose rr is smaller
+        and smoother.
+    learning_rate : float, optional
+        Share of each tree that is added; by default 0.1, or 0.2 with more than 10,000 training rows.
     trees : int
         Largest number of trees. Held-out rows decide how many are used.
     boosters : int
@@ -85,15 +89,15 @@ class Boosting(Learner):
     >>> data = pd.DataFrame({"y": a + 3 * (abs(x) < 0.5) + rng.normal(size=2000), "a": a, "x": x})
     >>> fits = [riesz.ate("y ~ treat(a) + x", data, learner=learner) for learner in (riesz.Boosting(), riesz.Linear())]
     >>> [round(float(fit.params.iloc[0]), 1) for fit in fits]
-    [1.0, 2.5]
+    [1.0, 2.3]
     """
 
     one_thread: ClassVar[bool] = True
 
     rr: Literal["riesz", "constrained", "propensity"] = "riesz"
-    leaves: int = 8
+    leaves: int | None = None
     rows_per_leaf: float | None = None
-    learning_rate: float = 0.1
+    learning_rate: float | None = None
     trees: int = 500
     boosters: int = 2
     clip: float = 0.01
@@ -103,14 +107,19 @@ class Boosting(Learner):
         return cls(trees=10, boosters=1)
 
     def __post_init__(self) -> None:
-        check_settings(self, {"rr": ("riesz", "constrained", "propensity")}, ["leaves", "trees", "boosters"], [])
-        if self.leaves < 2 or self.leaves > 1024:
-            raise LearnerError(f"Boosting(leaves={self.leaves}): expected a whole number from 2 to 1024.")
+        check_settings(self, {"rr": ("riesz", "constrained", "propensity")}, ["trees", "boosters"], [])
+        if self.leaves is not None:
+            check_settings(self, {}, ["leaves"], [])
+            if not 2 <= self.leaves <= _MOST_LEAVES:
+                raise LearnerError(
+                    f"Boosting(leaves={self.leaves}): expected None or a whole number from 2 to {_MOST_LEAVES}."
+                )
         if self.boosters > PARTS:
             raise LearnerError(f"Boosting(boosters={self.boosters}): expected a whole number from 1 to {PARTS}.")
         if self.rows_per_leaf is not None:
             check_number(self, "rows_per_leaf", "None or a number, 1 or larger", at_least=1.0)
-        check_number(self, "learning_rate", "a number above 0 and up to 1", above=0.0, below=1.0 + 1e-9)
+        if self.learning_rate is not None:
+            check_number(self, "learning_rate", "None or a number above 0 and up to 1", above=0.0, below=1.0 + 1e-9)
         check_number(self, "clip", "a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
 
     def check(self, design: Design, rows: int) -> None:
@@ -143,9 +152,9 @@ class Boosting(Learner):
 
     def _fit(self, design: Design, sample: Sample, seed: int) -> BoostingFit:
         trainer = Trainer(design.take(np.argsort(design.index)), sample, _signed(seed), self.boosters)
-        least = self.rows_per_leaf or (_ROWS_PER_LEAF if design.strata is None else _ROWS_PER_LEAF_OF_ARMS)
-        growth = Growth(self.learning_rate, self.leaves, float(least), self.trees, _PATIENCE)
-        mu = trainer.outcome(replace(growth, more=_MORE))
+        growth = self._growth(len(design), design.strata is not None)
+        mu = trainer.outcome(growth)
+        growth = replace(growth, more=_MORE[self.rr])
         learn = trainer.perpendicular if self.rr == "constrained" else trainer.representer
         derived = self.rr == "propensity"
         rr = [] if derived else [learn(component, growth) for component in range(design.components)]
@@ -156,6 +165,14 @@ class Boosting(Learner):
         trees = {name: float(number) for name, number in {"mu_trees": mu[0].trees, **numbers}.items()}
         logistic = design.family == "binomial"
         return BoostingFit(mu, rr, propensity, logistic, self.rr == "constrained", self.clip, trees)
+
+    def _growth(self, n: int, arms: bool) -> Growth:
+        """How trees of mu grow on a training set of n rows: what is not set depends on n."""
+        many = n > _MANY_ROWS
+        rate = self.learning_rate or (0.2 if many else 0.1)
+        leaves = self.leaves or (16 if many else 8)
+        least = self.rows_per_leaf or max(12.0, 0.45 * np.sqrt(n)) * (1.0 if arms else 3.0)
+        return Growth(rate, leaves, float(least), self.trees, round(_PATIENCE / rate), _MORE["mu"])
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
