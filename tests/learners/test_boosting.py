@@ -314,3 +314,9 @@ def test_where_lightgbm_does_not_load(binary_frame: pd.DataFrame, monkeypatch: p
             fit(binary_frame)
     finally:
         engine.available.cache_clear()
+
+
+def test_an_anchor_without_a_moment_is_refused(binary_frame: pd.DataFrame) -> None:
+    problem, data, *_ = anchored(binary_frame, "ate", "y ~ treat(a) + x1")
+    with pytest.raises(riesz.LearnerError, match=r"anchor's moment is zero .*rr='riesz'"):
+        ConstrainedDescent(data, replace(problem, moment=0.0), GROWTH, seed=1)

@@ -22,10 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, ratio
+from riesz.errors import LearnerError
 from riesz.learners.boosting.engine import Grown, Growth, new_booster
 from riesz.learners.boosting.losses import Quadratic
 from riesz.learners.boosting.trees import read_trees
 
+_LEAST = 1e-12
 _SAME = 1e-9  # leaves whose first values differ by less than this share of the largest one are given one value
 
 
@@ -61,6 +63,11 @@ class ConstrainedDescent:
     """Boosting of beta_perp."""
 
     def __init__(self, data: Any, problem: Anchored, growth: Growth, seed: int) -> None:
+        if problem.moment == 0:
+            raise LearnerError(
+                "The anchor's moment is zero on a training set, so beta_perp cannot be learned. Pass another anchor, or use "
+                "riesz.Boosting(rr='riesz'), which needs none."
+            )
         self._booster = new_booster(data, growth, seed)
         self._problem, self._growth = problem, growth
         self._f = np.zeros(len(problem.anchor))
@@ -92,7 +99,7 @@ class ConstrainedDescent:
         sums, moment = self._problem.sums, self._problem.moment
         r = self._problem.anchor - self._f
         square = float(sums.curvature @ r**2)
-        scale = moment / square
+        scale = moment / max(square, _LEAST * abs(moment))
         held_moment = self._problem.held_moment - float(sums.held_slope @ self._f)
         self.held_out = scale**2 * float(sums.held_curvature @ r**2) - 2.0 * scale * held_moment
         return sums.slope / scale - sums.curvature * r, sums.curvature

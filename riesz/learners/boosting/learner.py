@@ -39,7 +39,7 @@ class Boosting(Learner):
 
     Parameters
     ----------
-    rr : {"riesz", "constrained", "propensity"}
+    rr : {"constrained", "riesz", "propensity"}
         How the Riesz representer is learned. ``"riesz"`` boosts the Riesz loss :math:`E_n[rr^2 - 2 m(rr)]`. ``"constrained"``
         boosts the paper's constrained problem, in which every tree satisfies the constraint; its scale comes from the estimation
         sample. ``"propensity"``, for a treatment with arms, derives rr from boosted propensities.
@@ -70,6 +70,11 @@ class Boosting(Learner):
     second derivative, so that the bound on a leaf's second derivatives is one on its observed rows. A row is held out together
     with its readings and its cluster.
 
+    The default ``rr`` was chosen on 37 random worlds (``riesz.datasets.random_world``, binary treatment, even seeds, one repeat). Root
+    mean square distance of the estimate from the oracle's in oracle standard errors, median width relative to the oracle's, and
+    mean squared error of rr relative to its square: ``"constrained"`` 0.73, 1.00, 0.15; ``"riesz"`` 0.77, 1.08, 0.16;
+    ``"propensity"`` 0.68, 1.05, 0.15. Differences of 0.1 in the first number are within its error.
+
     LightGBM runs with one thread, in deterministic mode: the same seed gives the same bits in every thread and process.
 
     References
@@ -94,7 +99,7 @@ class Boosting(Learner):
 
     one_thread: ClassVar[bool] = True
 
-    rr: Literal["riesz", "constrained", "propensity"] = "riesz"
+    rr: Literal["riesz", "constrained", "propensity"] = "constrained"
     leaves: int | None = None
     rows_per_leaf: float | None = None
     learning_rate: float | None = None
