@@ -155,6 +155,8 @@ def _is_design(node: ast.expr) -> bool:
 
 #: Who may ask a fold's design for the whole sample, and what for.
 WHOLE_SAMPLE = {
+    "learners.boosting.fits": "the moment is a function of the whole sample",
+    "learners.boosting.learner": "points and bins are made once per sample",
     "learners.companion.blending": "points are made once per sample",
     "learners.companion.splines": "centre and spread of the treatment, and the arms' numbers",
     "learners.linear.standardise": "sums of squares are taken around a row that all folds share",

@@ -10,6 +10,7 @@ LEARNERS: Registry[type[Learner]] = Registry(
         "auto": "riesz.learners.stack:Stack",
         "linear": "riesz.learners.linear.learner:Linear",
         "madnet": "riesz.learners.neural.madnet:MADNet",
+        "boosting": "riesz.learners.boosting.learner:Boosting",
         "propensity": "riesz.learners.propensity.learner:Propensity",
         "kernel_embedding": "riesz.learners.kernel_embedding:KernelEmbedding",
         "riesznet": "riesz.learners.neural.riesznet:RieszNet",

@@ -63,6 +63,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "moved covariates": "moves, or differentiates along, a covariate",
         "slope of a covariate": "moves, or differentiates along, a covariate",
     },
+    "boosting": dict.fromkeys(["ade", "ipe", "slope of a covariate"], "reads a derivative of mu, and riesz.Boosting"),
     "dragonnet": {
         "a policy of the treated share": "depends on the arms of other rows",
         **dict.fromkeys(DOSES, "the treatment is a number; expected arms"),
@@ -75,7 +76,17 @@ REFUSED: dict[str, dict[str, str]] = {
 
 
 #: learners and questions for which the table above is complete; others may be refused, too, with a reason
-KNOWN = {"linear", "madnet", "propensity", "kernel_embedding", "riesznet", "dragonnet", "tarnet", "neural_embedding"}
+KNOWN = {
+    "linear",
+    "madnet",
+    "boosting",
+    "propensity",
+    "kernel_embedding",
+    "riesznet",
+    "dragonnet",
+    "tarnet",
+    "neural_embedding",
+}
 KNOWN_CASES = CASES.keys() - (ESTIMANDS.keys() - {"ate", "att", "atc", "ape", "mean", "ade", "ipe", "shift"})
 
 

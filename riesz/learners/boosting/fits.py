@@ -1,0 +1,135 @@
+"""Fitted boosting: from boosters to mu and rr at rows and readings, in memory and in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from riesz.arrays import Array
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation
+from riesz.learners.base import Fit
+from riesz.learners.boosting.points import make_table
+from riesz.learners.boosting.trees import Trees
+from riesz.learners.propensity.representer import arm_coefficients, arm_representer, at_arms
+from riesz.predictions import Predictions
+from riesz.storage.coding import stored
+
+DERIVES = "riesz.Boosting(rr='propensity')"
+
+
+class Forest(Protocol):
+    """A booster, or its trees from a file."""
+
+    def at(self, columns: Array) -> Array:
+        """The value at points of shape (m, columns)."""
+
+    def stored(self) -> Trees:
+        """As plain arrays."""
+
+
+Bag = Sequence[Forest]  # boosters of one function, which is their mean
+
+
+def mean_of(bag: Bag, columns: Array) -> Array:
+    """The mean of boosters at points of shape (m, columns)."""
+    return np.asarray(np.mean([forest.at(columns) for forest in bag], axis=0))
+
+
+def probability_of(bag: Bag, columns: Array) -> Array:
+    """The mean of the probabilities of boosters of a logit."""
+    return np.asarray(np.mean([expit(forest.at(columns)) for forest in bag], axis=0))
+
+
+@dataclass(frozen=True)
+class BoostingFit(Fit):
+    """Boosters of mu and rr.
+
+    Attributes
+    ----------
+    mu : Bag
+    rr : sequence of Bag, one per component
+        They give beta_perp if ``constrained``.
+    propensity : sequence of Bag, one per arm
+        Logits of arms, if rr is derived from propensities; then ``rr`` is empty.
+    logistic : bool
+        Whether ``mu`` gives logits.
+    constrained : bool
+    clip : float
+    trees : mapping of str to float
+        Their numbers, for :meth:`details`.
+    """
+
+    mu: Bag
+    rr: Sequence[Bag]
+    propensity: Sequence[Bag]
+    logistic: bool
+    constrained: bool
+    clip: float
+    trees: Mapping[str, float]
+
+    def predict(self, design: Design) -> Predictions:
+        table = make_table(design)
+        mu = table.read((probability_of if self.logistic else mean_of)(self.mu, table.columns))
+        if self.propensity:
+            return Predictions(mu, self._derived(design), scale_free=False)
+        rr = table.read(np.stack([mean_of(bag, table.columns) for bag in self.rr]))
+        if self.constrained:
+            beta = design.anchor
+            rr = Evaluation(beta.observed - rr.observed, beta.values - rr.values, rr.slopes)
+        return Predictions(mu, rr, scale_free=self.constrained)
+
+    def _derived(self, design: Design) -> Evaluation:
+        shares = np.stack([probability_of(bag, design.x) for bag in self.propensity], axis=1)
+        p = shares / shares.sum(axis=1, keepdims=True)
+        coefficients = arm_coefficients(design.sample, DERIVES)[..., design.index]
+        return at_arms(arm_representer(coefficients, p, self.clip), design)
+
+    def details(self) -> Mapping[str, float]:
+        return self.trees
+
+    def history(self) -> pd.DataFrame:
+        return pd.DataFrame()
+
+
+@stored
+@dataclass(frozen=True)
+class StoredBoosting:
+    """What a file holds of a :class:`BoostingFit`: the same fields, with trees as arrays."""
+
+    mu: tuple[Trees, ...]
+    rr: tuple[tuple[Trees, ...], ...]
+    propensity: tuple[tuple[Trees, ...], ...]
+    logistic: bool
+    constrained: bool
+    clip: float
+    trees: Mapping[str, float]
+
+
+def store(fit: BoostingFit) -> StoredBoosting:
+    """The arrays of a fit."""
+    mu, *others = (tuple(forest.stored() for forest in bag) for bag in (fit.mu, *fit.rr, *fit.propensity))
+    rr, propensity = tuple(others[: len(fit.rr)]), tuple(others[len(fit.rr) :])
+    return StoredBoosting(mu, rr, propensity, fit.logistic, fit.constrained, fit.clip, fit.trees)
+
+
+def restore(content: StoredBoosting, sample: Design, form: str, clip: float) -> BoostingFit:
+    """A fit from its arrays; a ValueError if they do not belong to the sample, or to this form of rr and this clip."""
+    treatments, covariates = sample.treatment.shape[1], len(sample.covariates)
+    derived = form == "propensity"
+    arms = treatments + 1 if derived and sample.strata is not None else 0
+    if len(content.rr) != (0 if derived else sample.components) or len(content.propensity) != arms:
+        raise ValueError("trees for another representer")
+    settings = (content.logistic, content.constrained, content.clip)
+    if settings != (sample.family == "binomial", form == "constrained", clip):
+        raise ValueError("trees of other settings")
+    widths = {treatments + covariates: (content.mu, *content.rr), covariates: content.propensity}
+    for width, bags in widths.items():
+        if not all(bag and all(trees.width <= width for trees in bag) for bag in bags):
+            raise ValueError("trees of another design")
+    return BoostingFit(**{field.name: getattr(content, field.name) for field in fields(content)})

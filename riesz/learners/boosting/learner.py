@@ -1,0 +1,212 @@
+"""Boosting as a learner: gradient-boosted trees for mu and rr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from riesz.design.design import Design
+from riesz.errors import LearnerError
+from riesz.learners.base import Fit, Learner, Watch, need_covariates
+from riesz.learners.boosting.engine import Growth, need_lightgbm
+from riesz.learners.boosting.fits import DERIVES, BoostingFit, StoredBoosting, restore, store
+from riesz.learners.boosting.training import PARTS, Sample, Trainer, make_sample
+from riesz.learners.checks import check_number, check_settings
+from riesz.learners.linear.learner import need_identification
+from riesz.learners.propensity.representer import arm_coefficients
+from riesz.storage.coding import stored
+
+_FEWEST_ROWS = 20
+_MOST_LEAVES = 1024
+_MANY_ROWS = 10_000
+_PATIENCE = 1.5  # sum of learning rates without an improvement on held-out rows
+
+#: The number of trees that is best for held-out rows, times this: boosters are averaged, and bias costs most.
+_MORE = {"mu": 1.5, "riesz": 1.25, "constrained": 2.0, "propensity": 1.5}
+
+
+@stored
+@dataclass(frozen=True)
+class Boosting(Learner):
+    r"""Gradient-boosted trees for mu and for the Riesz representer, on LightGBM.
+
+    Trees find jumps, mass points and interactions by themselves, and ignore columns that do not matter. They are steps: derivatives
+    (``ade``, ``ipe``) are refused, and smooth or linear functions take them more rows than other learners.
+
+    Parameters
+    ----------
+    rr : {"constrained", "riesz", "propensity"}
+        How the Riesz representer is learned. ``"riesz"`` boosts the Riesz loss :math:`E_n[rr^2 - 2 m(rr)]`. ``"constrained"``
+        boosts the paper's constrained problem, in which every tree satisfies the constraint; its scale comes from the estimation
+        sample. ``"propensity"``, for a treatment with arms, derives rr from boosted propensities.
+    leaves : int, optional
+        Largest number of leaves per tree; by default 8, or 16 with more than 10,000 training rows.
+    rows_per_leaf : float, optional
+        Least number of observed rows in a leaf, or sum of their weights, which have mean one. Where the moment reads mu, there need
+        not be an observed row nearby; without this bound rr would grow without limit there. By default 12 or, if
+        larger, 0.45 times the root of the number of training rows; three times that for a continuous treatment, whose rr is smaller
+        and smoother.
+    learning_rate : float, optional
+        Share of each tree that is added; by default 0.1, or 0.2 with more than 10,000 training rows.
+    trees : int
+        Largest number of trees. Held-out rows decide how many are used.
+    boosters : int
+        Boosters per function, at most 10. Each holds out another tenth of the training rows; they stop together, and their mean is
+        used.
+    clip : float
+        Propensities are kept in [clip, 1 - clip], if ``rr="propensity"``.
+
+    Notes
+    -----
+    The trees see the raw treatment (a number, or an indicator per arm) and the formula's columns without the treatment. Mu is
+    boosted by squared error, or by cross-entropy of a logit if ``family="binomial"``.
+
+    rr is boosted on a table with every row at every point where its moment reads mu. The gradient of the Riesz loss is
+    :math:`2 w rr` at the observed rows and :math:`-2 w` times the moment's weight at the readings, and only observed rows have a
+    second derivative, so that the bound on a leaf's second derivatives is one on its observed rows. A row is held out together
+    with its readings and its cluster.
+
+    The default ``rr`` was chosen on 37 random worlds (``riesz.datasets.random_world``, binary treatment, even seeds, one repeat). Root
+    mean square distance of the estimate from the oracle's in oracle standard errors, median width relative to the oracle's, and
+    mean squared error of rr relative to its square: ``"constrained"`` 0.73, 1.00, 0.15; ``"riesz"`` 0.77, 1.08, 0.16;
+    ``"propensity"`` 0.68, 1.05, 0.15. Differences of 0.1 in the first number are within its error.
+
+    LightGBM runs with one thread, in deterministic mode: the same seed gives the same bits in every thread and process.
+
+    References
+    ----------
+    Friedman (2001), "Greedy function approximation: a gradient boosting machine".
+    Lee and Schuler (2025), "RieszBoost: gradient boosting for Riesz regression".
+    Ke et al. (2017), "LightGBM: a highly efficient gradient boosting decision tree".
+
+    Examples
+    --------
+    A confounder with a jump, which a line cannot follow; the effect is 1:
+
+    >>> import numpy as np, pandas as pd, riesz
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.normal(size=2000)
+    >>> a = (rng.uniform(size=2000) < np.where(abs(x) < 0.5, 0.8, 0.3)).astype(float)
+    >>> data = pd.DataFrame({"y": a + 3 * (abs(x) < 0.5) + rng.normal(size=2000), "a": a, "x": x})
+    >>> fits = [riesz.ate("y ~ treat(a) + x", data, learner=learner) for learner in (riesz.Boosting(), riesz.Linear())]
+    >>> [round(float(fit.params.iloc[0]), 1) for fit in fits]
+    [1.0, 2.3]
+    """
+
+    one_thread: ClassVar[bool] = True
+
+    rr: Literal["riesz", "constrained", "propensity"] = "constrained"
+    leaves: int | None = None
+    rows_per_leaf: float | None = None
+    learning_rate: float | None = None
+    trees: int = 500
+    boosters: int = 2
+    clip: float = 0.01
+
+    @classmethod
+    def example(cls) -> Learner:
+        return cls(trees=10, boosters=1)
+
+    def __post_init__(self) -> None:
+        check_settings(self, {"rr": ("riesz", "constrained", "propensity")}, ["trees", "boosters"], [])
+        if self.leaves is not None:
+            check_settings(self, {}, ["leaves"], [])
+            if not 2 <= self.leaves <= _MOST_LEAVES:
+                raise LearnerError(
+                    f"Boosting(leaves={self.leaves}): expected None or a whole number from 2 to {_MOST_LEAVES}."
+                )
+        if self.boosters > PARTS:
+            raise LearnerError(f"Boosting(boosters={self.boosters}): expected a whole number from 1 to {PARTS}.")
+        if self.rows_per_leaf is not None:
+            check_number(self, "rows_per_leaf", "None or a number, 1 or larger", at_least=1.0)
+        if self.learning_rate is not None:
+            check_number(self, "learning_rate", "None or a number above 0 and up to 1", above=0.0, below=1.0 + 1e-9)
+        check_number(self, "clip", "a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
+
+    def check(self, design: Design, rows: int) -> None:
+        need_lightgbm("riesz.Boosting")
+        need_covariates(design, "riesz.Boosting")
+        if rows < _FEWEST_ROWS:
+            raise LearnerError(
+                f"A training set has {rows} rows; riesz.Boosting needs at least {_FEWEST_ROWS}, of which some decide when to stop. "
+                "Use fewer folds, or learner='linear'."
+            )
+        if design.is_derivative.any():
+            raise LearnerError(
+                "The estimand reads a derivative of mu, and riesz.Boosting learns mu as a sum of trees, which are steps: their "
+                "slope is zero. Use the default learner, riesz.MADNet(), or learner='linear' with splines; or ask for the effect "
+                "of moving the treatment by an amount with riesz.shift."
+            )
+        need_identification(design, rows)
+        if self.rr == "propensity":
+            _check_arms(design)
+
+    def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
+        samples: dict[int, Sample] = {}
+        fits: list[Fit] = []
+        for design, seed in zip(designs, seeds, strict=True):
+            if design.key not in samples:
+                samples[design.key] = make_sample(design.sample, self.rr == "propensity")
+            fits.append(self._fit(design, samples[design.key], seed))
+            watch.done()
+        return fits
+
+    def _fit(self, design: Design, sample: Sample, seed: int) -> BoostingFit:
+        trainer = Trainer(design.take(np.argsort(design.index)), sample, _signed(seed), self.boosters)
+        growth = self._growth(len(design), design.strata is not None)
+        mu = trainer.outcome(growth)
+        growth = replace(growth, more=_MORE[self.rr])
+        learn = trainer.perpendicular if self.rr == "constrained" else trainer.representer
+        derived = self.rr == "propensity"
+        rr = [] if derived else [learn(component, growth) for component in range(design.components)]
+        propensity = trainer.propensities(growth) if derived else []
+        numbers = {
+            f"{'propensity' if derived else 'rr'}_trees_{c}": bag[0].trees for c, bag in enumerate(propensity or rr)
+        }
+        trees = {name: float(number) for name, number in {"mu_trees": mu[0].trees, **numbers}.items()}
+        logistic = design.family == "binomial"
+        return BoostingFit(mu, rr, propensity, logistic, self.rr == "constrained", self.clip, trees)
+
+    def _growth(self, n: int, arms: bool) -> Growth:
+        """How trees of mu grow on a training set of n rows: what is not set depends on n."""
+        many = n > _MANY_ROWS
+        rate = self.learning_rate or (0.2 if many else 0.1)
+        leaves = self.leaves or (16 if many else 8)
+        least = self.rows_per_leaf or max(12.0, 0.45 * np.sqrt(n)) * (1.0 if arms else 3.0)
+        return Growth(rate, leaves, float(least), self.trees, round(_PATIENCE / rate), _MORE["mu"])
+
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
+        return []
+
+    def store(self, fit: Any) -> StoredBoosting:
+        return store(fit)
+
+    def restore(self, content: Sequence[Any], sample: Design) -> Sequence[Fit]:
+        return [restore(fit, sample, self.rr, self.clip) for fit in content]
+
+    def describe(self, family: str) -> str:
+        return f"Boosting (rr {self.rr})"
+
+
+def _check_arms(design: Design) -> None:
+    """Refuse what no propensity can be learned for, or nothing can be derived from."""
+    if design.strata is None:
+        raise LearnerError(
+            f"{DERIVES} derives the Riesz representer from the arms' propensities, but the treatment is a number. Use "
+            "rr='riesz' or rr='constrained'."
+        )
+    if not design.covariates.size:
+        raise LearnerError(
+            f"{DERIVES} learns propensities from covariates, but the formula has none beside the treatment. Add some, as in "
+            "'y ~ treat(a) + x', or use rr='riesz'."
+        )
+    arm_coefficients(design.sample, DERIVES)  # refuses what cannot be derived
+
+
+def _signed(seed: int) -> int:
+    """A seed that LightGBM can hold, with room for one more per booster."""
+    return int(np.random.SeedSequence(seed).generate_state(1)[0] % 2**30)

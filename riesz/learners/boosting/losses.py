@@ -1,0 +1,85 @@
+r"""The losses that trees are grown for, each with the rows it learns from and the rows it holds out.
+
+Squared error and the Riesz loss are one quadratic form in the values s of a function at points,
+
+.. math:: \sum_p q_p s_p^2 - 2 b_p s_p,
+
+with :math:`q = w,\ b = w y` at the observed rows for mu, and for rr with :math:`q = w` at the observed rows, 0 elsewhere, and
+:math:`b = w\,m` where the moment reads with weight m. Readings have a gradient and no curvature: LightGBM's least sum of hessians
+in a leaf therefore counts observed rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logit, xlogy
+
+from riesz.arrays import Array
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The loss above.
+
+    Attributes
+    ----------
+    curvature, slope : ndarray, shape (points,)
+        q and b of the training rows, 0 at the others.
+    held_curvature, held_slope : ndarray, shape (points,)
+        q and b of the held-out rows, 0 at the others.
+    """
+
+    curvature: Array
+    slope: Array
+    held_curvature: Array
+    held_slope: Array
+
+    def start(self) -> float:
+        """The best constant."""
+        return float(self.slope.sum() / self.curvature.sum())
+
+    def gradient(self, scores: Array) -> tuple[Array, Array]:
+        """Half of the derivatives."""
+        return self.curvature * scores - self.slope, self.curvature
+
+    def held_out(self, scores: Array) -> float:
+        """The sum over the held-out rows."""
+        return float(scores @ (self.held_curvature * scores - 2.0 * self.held_slope))
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Cross-entropy of an outcome in [0, 1]; scores are logits.
+
+    Attributes
+    ----------
+    outcome, weights, held_weights : ndarray, shape (points,)
+        Weights are zero outside of the training rows, or outside of the held-out rows.
+    """
+
+    outcome: Array
+    weights: Array
+    held_weights: Array
+
+    def start(self) -> float:
+        """The logit of the mean, which is kept away from 0 and 1."""
+        total = self.weights.sum()
+        return float(logit((self.outcome @ self.weights + 0.5) / (total + 1.0)))
+
+    def gradient(self, scores: Array) -> tuple[Array, Array]:
+        """The derivatives along the logit."""
+        p = expit(scores)
+        return self.weights * (p - self.outcome), self.weights * p * (1.0 - p)
+
+    def held_out(self, scores: Array) -> float:
+        """The sum over the held-out rows."""
+        p = expit(scores)
+        return float(-self.held_weights @ (xlogy(self.outcome, p) + xlogy(1.0 - self.outcome, 1.0 - p)))
+
+
+def least_hessian(outcome: Array, weights: Array, rows: float) -> float:
+    """The sum of hessians that about so many rows have under :class:`Logistic`: half of that at the mean outcome."""
+    mean = float(np.average(outcome, weights=weights))
+    return 0.5 * rows * max(mean * (1.0 - mean), 0.01)

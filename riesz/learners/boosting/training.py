@@ -1,0 +1,149 @@
+"""From a training set to boosters of mu, rr, beta_perp or propensities.
+
+Each function is learned by several boosters, each without one part of the training rows, which it holds out to decide on the number
+of trees. A row is held out together with its readings and its cluster. All rows of a training set share one set of bins; held-out
+rows have no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from riesz.arrays import Array
+from riesz.crossfit.folds import draw_labels
+from riesz.design.design import Design
+from riesz.learners.boosting.constrained import Anchored, ConstrainedDescent
+from riesz.learners.boosting.engine import Course, Descent, Grown, Growth, boost, make_dataset, subset
+from riesz.learners.boosting.losses import Logistic, Quadratic, least_hessian
+from riesz.learners.boosting.points import Table, make_table
+
+Labels = npt.NDArray[np.intp]
+
+PARTS = 10  # a booster holds out one of them
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the folds of a sample share: its points, in bins.
+
+    Attributes
+    ----------
+    table : Table
+    points : object
+        LightGBM's data of the table.
+    covariates : object or None
+        Those of the covariates alone, if there is a propensity to learn.
+    """
+
+    table: Table
+    points: Any
+    covariates: Any
+
+
+def make_sample(design: Design, propensity: bool) -> Sample:
+    """Points and bins of a whole sample."""
+    table = make_table(design)
+    return Sample(table, make_dataset(table.columns), make_dataset(design.x) if propensity else None)
+
+
+def draw_parts(design: Design, seed: int) -> Labels:
+    """The part of each row, shape (n,): arms are spread evenly, and clusters are kept whole."""
+    groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
+    return draw_labels(len(design), PARTS, design.strata, groups, np.random.default_rng(seed))
+
+
+class Trainer:
+    """Learns functions from one training set.
+
+    Parameters
+    ----------
+    design : Design
+        Its rows in ascending order.
+    sample : Sample
+    seed : int
+    boosters : int
+        Boosters per function, at most :data:`PARTS`.
+    """
+
+    def __init__(self, design: Design, sample: Sample, seed: int, boosters: int) -> None:
+        self._design, self._sample, self._seed = design, sample, seed
+        self._parts, self._boosters = draw_parts(design, seed), boosters
+        self._weights = design.weights / design.weights.mean()
+        self._place = np.zeros(
+            len(sample.table.observed), dtype=np.intp
+        )  # of each row of the sample in the training set
+        self._place[design.index] = np.arange(len(design))
+
+    def outcome(self, growth: Growth) -> list[Grown]:
+        """Boosters of mu, or of its logit."""
+        lines = np.sort(self._sample.table.observed_lines(self._design.index))
+        rows, data = self._rows_of(lines), subset(self._sample.points, lines)
+        y, w = self._design.y[rows], self._weights[rows]
+        if self._design.family == "binomial":
+            return self._logits(data, rows, y, growth)
+        mean = float(np.average(y, weights=w))  # LightGBM counts in single precision
+        spread = float(np.sqrt(np.average((y - mean) ** 2, weights=w))) or 1.0
+        losses = self._quadratics(rows, w, w * (y - mean) / spread)
+        return [booster.scaled(mean, spread) for booster in self._descend(data, losses, growth)]
+
+    def representer(self, component: int, growth: Growth) -> list[Grown]:
+        """Boosters of rr by the Riesz loss."""
+        lines, curvature, slope = self._moment(component)
+        losses = self._quadratics(self._rows_of(lines), curvature, slope)
+        return self._descend(subset(self._sample.points, lines), losses, growth)
+
+    def perpendicular(self, component: int, growth: Growth) -> list[Grown]:
+        """Boosters of beta_perp."""
+        lines, curvature, slope = self._moment(component)
+        anchor, beta = np.zeros(len(self._sample.table.columns)), self._design.anchor
+        anchor[self._sample.table.observed_lines(self._design.index)] = beta.observed[component]
+        moments = self._weights * self._design.apply(beta)[component]
+        data = subset(self._sample.points, lines)
+        courses = []
+        for part, loss in enumerate(self._quadratics(self._rows_of(lines), curvature, slope)):
+            held = float(moments[self._parts == part].sum())
+            problem = Anchored(loss, anchor[lines], float(moments.sum()) - held, held)
+            courses.append(ConstrainedDescent(data, problem, growth, self._seed + part))
+        return boost(courses, growth)
+
+    def propensities(self, growth: Growth) -> list[list[Grown]]:
+        """Boosters of the logit of each arm against all others, given the covariates."""
+        rows, strata = np.arange(len(self._design)), self._design.strata
+        assert strata is not None
+        data, arms = subset(self._sample.covariates, self._design.index), self._design.treatment.shape[1] + 1
+        return [self._logits(data, rows, (strata == arm).astype(float), growth) for arm in range(arms)]
+
+    def _descend(self, data: Any, losses: Sequence[Quadratic | Logistic], growth: Growth) -> list[Grown]:
+        courses: list[Course] = [Descent(data, loss, growth, self._seed + part) for part, loss in enumerate(losses)]
+        return boost(courses, growth)
+
+    def _logits(self, data: Any, rows: Labels, outcome: Array, growth: Growth) -> list[Grown]:
+        weights = self._weights[rows]
+        losses = [Logistic(outcome, kept, held) for kept, held in self._split(weights, rows)]
+        return self._descend(data, losses, growth.with_least(least_hessian(outcome, weights, growth.least)))
+
+    def _moment(self, component: int) -> tuple[Labels, Array, Array]:
+        """The lines of all points of the training rows, and the curvature and the slope of the Riesz loss there."""
+        table, rows = self._sample.table, self._design.index
+        lines = table.lines(rows)
+        curvature = np.where(lines == table.observed_lines(rows), self._weights, 0.0)
+        slope = self._weights * table.slopes(self._design.reading_weights[[component]])[0]
+        return lines.ravel(), curvature.ravel(), slope.ravel()
+
+    def _quadratics(self, rows: Labels, curvature: Array, slope: Array) -> list[Quadratic]:
+        halves = zip(self._split(curvature, rows), self._split(slope, rows), strict=True)
+        return [Quadratic(q, b, held_q, held_b) for (q, held_q), (b, held_b) in halves]
+
+    def _split(self, values: Array, rows: Labels) -> list[tuple[Array, Array]]:
+        """Values at points for each booster: those it learns from, and those that it holds out; zero at the others."""
+        held = [self._parts[rows] == part for part in range(self._boosters)]
+        return [(np.where(out, 0.0, values), np.where(out, values, 0.0)) for out in held]
+
+    def _rows_of(self, lines: Labels) -> Labels:
+        """The positions in the training set of the rows at some lines."""
+        return np.asarray(self._place[lines % len(self._sample.table.observed)])
