@@ -8,6 +8,7 @@ from riesz.registry import Registry
 LEARNERS: Registry[type[Learner]] = Registry(
     {
         "linear": "riesz.learners.linear.learner:Linear",
+        "splines": "riesz.learners.splines.learner:Splines",
         "madnet": "riesz.learners.neural.madnet:MADNet",
         "propensity": "riesz.learners.propensity.learner:Propensity",
         "kernel_embedding": "riesz.learners.kernel_embedding:KernelEmbedding",

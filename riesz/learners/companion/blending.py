@@ -27,7 +27,7 @@ from riesz.learners.base import Fit
 from riesz.learners.companion.splines import ClosedForm, Rows, arms_of, refit
 from riesz.learners.linear.learner import probability
 from riesz.learners.neural.engine.ensemble import Ensemble
-from riesz.learners.neural.engine.points import Stations
+from riesz.learners.inputs.evaluation_points import EvaluationPoints
 from riesz.predictions import Predictions, join
 from riesz.storage.coding import stored
 
@@ -59,7 +59,7 @@ class Blend:
     rr: Array
     scales: Array
 
-    def mu_weights(self, stations: Stations, rows: Rows) -> tuple[Array, Array]:
+    def mu_weights(self, stations: EvaluationPoints, rows: Rows) -> tuple[Array, Array]:
         """The weights of the closed form's mu at some rows, shape (n,), and at their readings, shape (R, n); or one for all."""
         if self.arms is None:
             return self.mu, self.mu
@@ -99,7 +99,7 @@ class Blended(Fit):
 
 
 def blend(
-    networks: Ensemble, closed: ClosedForm, stations: Stations, design: Design, parts: Sequence[Rows], seed: int = 0
+    networks: Ensemble, closed: ClosedForm, stations: EvaluationPoints, design: Design, parts: Sequence[Rows], seed: int = 0
 ) -> Blended:
     """Weigh networks against a closed form on rows that neither has seen.
 
@@ -108,7 +108,7 @@ def blend(
     networks : Ensemble
     closed : ClosedForm
         Of the whole design.
-    stations : Stations
+    stations : EvaluationPoints
         Of the design's sample, with the closed form's inputs.
     design : Design
         What they were fitted on.
@@ -153,7 +153,7 @@ def _at(predictions: Predictions, own: Rows) -> Predictions:
     return Predictions(predictions.mu.map(take), predictions.rr.map(take), predictions.scale_free)
 
 
-def _closed(closed: ClosedForm, stations: Stations, design: Design) -> Predictions:
+def _closed(closed: ClosedForm, stations: EvaluationPoints, design: Design) -> Predictions:
     mu, rr = closed.evaluate(stations, design)
     return Predictions(probability(mu) if design.family == "binomial" else mu, rr, scale_free=True)
 

@@ -23,9 +23,9 @@ from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.learners.linear.learner import fit_logistic
 from riesz.learners.linear.ridge import Basis, Span, choose_outcome_penalty, choose_riesz_penalty, make_span, moments
-from riesz.learners.neural.engine.features import Expansions
-from riesz.learners.neural.engine.points import Stations, make_stations
-from riesz.learners.neural.engine.scaling import units
+from riesz.learners.inputs.expansions import Expansions
+from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
+from riesz.learners.inputs.units import units
 from riesz.storage.coding import stored
 
 Rows = npt.NDArray[np.intp]
@@ -98,11 +98,11 @@ class ClosedForm:
     mu: Solution
     rr: tuple[Solution, ...]
 
-    def stations(self, sample: Design) -> Stations:
+    def stations(self, sample: Design) -> EvaluationPoints:
         """The points of every row of a sample, with this form's inputs."""
-        return make_stations(sample, self.expansions)
+        return make_evaluation_points(sample, self.expansions)
 
-    def evaluate(self, stations: Stations, design: Design) -> tuple[Evaluation, Evaluation]:
+    def evaluate(self, stations: EvaluationPoints, design: Design) -> tuple[Evaluation, Evaluation]:
         """Mu (or its logit), shape (n,), and r, shape (K, n), at a design's rows and readings, given its sample's stations."""
         targets = (self.mu, *self.rr)
         shape = len(targets), len(stations.of_reading), len(design)
@@ -121,7 +121,7 @@ class ClosedForm:
         return whole.map(lambda values: values[0]), whole.map(lambda values: values[1:])
 
 
-def make_closed_form(design: Design, stations: Stations, seed: int = 0) -> ClosedForm:
+def make_closed_form(design: Design, stations: EvaluationPoints, seed: int = 0) -> ClosedForm:
     """Solve on the rows of a design, a random part if they are many, and choose; the stations are those of its sample."""
     best: list[tuple[float, Solution] | None] = [None] * (1 + design.components)
     for features in _sets(stations, design.sample):
@@ -143,7 +143,7 @@ def make_closed_form(design: Design, stations: Stations, seed: int = 0) -> Close
     return ClosedForm(stations.expansions, mu, tuple(rr))
 
 
-def refit(closed: ClosedForm, design: Design, stations: Stations, seed: int = 0) -> ClosedForm:
+def refit(closed: ClosedForm, design: Design, stations: EvaluationPoints, seed: int = 0) -> ClosedForm:
     """The same features and penalties on another design's rows; the stations are those of its sample."""
     found: dict[int, tuple[Span, Basis, Array]] = {}
     rr = []
@@ -164,7 +164,7 @@ def refit(closed: ClosedForm, design: Design, stations: Stations, seed: int = 0)
 
 
 def _again(
-    one: Solution, stations: Stations, design: Design, seed: int, solve: Callable[..., tuple[Array, float]]
+    one: Solution, stations: EvaluationPoints, design: Design, seed: int, solve: Callable[..., tuple[Array, float]]
 ) -> Solution:
     """The same features, solved in another way or on other rows: ``solve(made, one)`` gives coefficients and a penalty."""
     if not one.parts:
@@ -186,13 +186,13 @@ def _ridge(made: Design, one: Solution, span: Span | None) -> tuple[Array, float
     return basis.solve(basis.projections[:, 0], one.penalty), one.penalty
 
 
-def _arm_by_arm(stations: Stations, design: Design, seed: int) -> tuple[float, Solution] | None:
+def _arm_by_arm(stations: EvaluationPoints, design: Design, seed: int) -> tuple[float, Solution] | None:
     """A regression for each arm, with the leave-one-out loss of all; None without arms, or when an arm has few rows."""
     arms = arms_of(stations, design.sample)
     if arms is None:
         return None
-    covariate = np.arange(len(stations.bent)) >= arms.shape[1]
-    masks = [covariate & ~stations.bent, covariate] if stations.bent.any() else [covariate]
+    covariate = np.arange(len((stations.roles == 1))) >= arms.shape[1]
+    masks = [covariate & ~(stations.roles == 1), covariate] if (stations.roles == 1).any() else [covariate]
     masks = [mask for mask in masks if mask.sum() * len(arms) <= _MOST_FEATURES]
     parts: list[Solution] = []
     total = 0.0
@@ -228,7 +228,7 @@ def _joined(parts: Sequence[Solution], arms: Array) -> Solution:
     return Solution(FeatureSet(np.zeros_like(product), product, arms=arms), coefficients, np.nan, tuple(parts))
 
 
-def arms_of(stations: Stations, sample: Design) -> Array | None:
+def arms_of(stations: EvaluationPoints, sample: Design) -> Array | None:
     """The treatments of the arms, when all points are at one of them."""
     if sample.strata is None or stations.slope.any():
         return None
@@ -248,9 +248,9 @@ def _rows_of_arms(design: Design, count: int) -> list[Rows]:
     return [np.flatnonzero(codes == arm) for arm in range(count)]
 
 
-def _sets(stations: Stations, sample: Design) -> Iterator[FeatureSet]:
+def _sets(stations: EvaluationPoints, sample: Design) -> Iterator[FeatureSet]:
     """Lines, lines with products, splines, splines with products of lines, splines with products."""
-    bent, arms = stations.bent, stations.raw.shape[2]
+    bent, arms = (stations.roles == 1), stations.raw.shape[2]
     every, none = np.ones_like(bent), np.zeros_like(bent)
     treatment = sample.treatment[:, 0]
     unit = (float(treatment.mean()), float(treatment.std()) or 1.0) if arms == 1 else (0.0, 1.0)
@@ -265,7 +265,7 @@ def most_rows(rows: int, features: int) -> int:
     return min(rows, int(np.clip(_MOST_NUMBERS // max(features, 1), 2000, MOST_ROWS)))
 
 
-def _columns(features: FeatureSet, stations: Stations, design: Design, seed: int) -> Design:
+def _columns(features: FeatureSet, stations: EvaluationPoints, design: Design, seed: int) -> Design:
     """A design whose columns are the features, on a random part of the rows if they are many."""
     blocks = stations.raw.shape[2] if features.arms is None else len(features.arms)
     size = features.main.sum() + blocks * features.product.sum()
@@ -283,7 +283,7 @@ def _span(made: Design) -> Span:
     return make_span(made, made.weights, made.y[None])
 
 
-def _features(features: FeatureSet, stations: Stations, design: Design) -> Evaluation:
+def _features(features: FeatureSet, stations: EvaluationPoints, design: Design) -> Evaluation:
     """Features at a design's rows and readings, shape (F, n)."""
     rows = design.index
     n, count, t = len(rows), stations.treatment.shape[1], stations.treatment.shape[2]
@@ -309,7 +309,7 @@ def _features(features: FeatureSet, stations: Stations, design: Design) -> Evalu
     return Evaluation(made[np.arange(n), stations.observed[rows]].T, read, slopes)
 
 
-def _slopes(features: FeatureSet, stations: Stations, rows: Rows, own: Array, shares: Array, levels: int) -> Array:
+def _slopes(features: FeatureSet, stations: EvaluationPoints, rows: Rows, own: Array, shares: Array, levels: int) -> Array:
     """Derivatives of the features at the stations, shape (n, S, F): products of inputs ``own`` and ``shares``, and the rest."""
     n, count, t = stations.tangent[rows].shape
     bend = np.zeros((n, count, t + stations.covariates.shape[1]))

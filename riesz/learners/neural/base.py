@@ -18,7 +18,7 @@ from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.checks import check_settings
 from riesz.learners.neural.engine.batching import Feed, Scales
 from riesz.learners.neural.engine.ensemble import Ensemble
-from riesz.learners.neural.engine.features import Expansions, make_expansions
+from riesz.learners.inputs.expansions import Expansions, make_expansions
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.engine.groups import (
     Countdown,
@@ -157,7 +157,7 @@ class NetworkLearner(Learner):
 
     def _seen(self, sample: Design) -> tuple[Design, Expansions]:
         """The sample that networks are trained on, and how their inputs are made from it: treatment and covariates."""
-        return sample, make_expansions(sample, self.inputs == "splines")
+        return sample, make_expansions(sample, splines=False, indicators=self.inputs == "standard")
 
     @abstractmethod
     def _outcome_layers(self) -> tuple[int, int]:

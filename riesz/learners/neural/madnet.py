@@ -14,9 +14,9 @@ from riesz.learners.companion.blending import blend
 from riesz.learners.companion.splines import make_closed_form, most_rows
 from riesz.learners.cost import MANY, closed_form_seconds, network_seconds
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedDesign
-from riesz.learners.neural.engine.features import make_expansions
+from riesz.learners.inputs.expansions import make_expansions
 from riesz.learners.neural.engine.groups import check_design, outcome_layers
-from riesz.learners.neural.engine.points import make_stations
+from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.neural.engine.schedule import Keep, Stage
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
 from riesz.storage.coding import stored
@@ -212,7 +212,7 @@ class MADNet(NetworkLearner):
         if self.companion is None:
             return [one.ensemble for one in trained]
         samples = {one.design.key: one.design.sample for one in trained}
-        stations = {key: make_stations(one, make_expansions(one, expand=True)) for key, one in samples.items()}
+        stations = {key: make_evaluation_points(one, make_expansions(one, splines=True, indicators=False)) for key, one in samples.items()}
         fits: list[Fit] = []
         for one in trained:
             points = stations[one.design.key]

@@ -16,7 +16,7 @@ from riesz.learners.base import Fit
 from riesz.learners.companion.blending import Blend, Blended
 from riesz.learners.neural.engine.batching import Feed
 from riesz.learners.neural.engine.ensemble import Ensemble
-from riesz.learners.neural.engine.features import Expansions
+from riesz.learners.inputs.expansions import Expansions
 from riesz.learners.neural.engine.fit import NetworkFit, Trained
 from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.engine.scaling import Scale
