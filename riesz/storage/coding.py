@@ -182,7 +182,8 @@ class Reader:
             case {"date": str(text)}:
                 return datetime.date.fromisoformat(text)
             case {"type": str(name), "fields": dict(items)} if self._is_known(name):
-                made = TYPES[name](**{str(key): self.read(item) for key, item in convert(name, items).items()})
+                today, fields = convert(name, items)
+                made = TYPES[today](**{str(key): self.read(item) for key, item in fields.items()})
                 check_fields(made)
                 return made
         raise ValueError(f"unknown content {str(value)[:60]}")

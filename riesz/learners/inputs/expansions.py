@@ -27,6 +27,7 @@ from riesz.storage.coding import stored
 _QUANTILES = (0.03, 0.22, 0.41, 0.59, 0.78, 0.97)
 _FEWEST_KNOTS = 4
 _LEAST = 1e-90  # cubes of smaller numbers vanish
+_GRID = 60  # points between the outer knots at which limits are looked for
 _MASS = 0.05  # share of the weight that makes a value a mass point
 
 
@@ -69,6 +70,16 @@ class Expansion:
         """The :class:`Role` of each feature, shape (e,)."""
         smooth = [Role.LINE if place == 0 else Role.BEND for place in range(self.rotation.shape[1])]
         return np.array([*smooth, *[Role.INDICATOR] * len(self.atoms)], dtype=np.intp)
+
+    @property
+    def limits(self) -> Array:
+        """The smallest and the largest value of each feature between the outer knots, shape (2, e); infinite without knots."""
+        smooth = self.rotation.shape[1]
+        limits = np.array([[-np.inf], [np.inf]]) * np.ones(self.size)
+        if len(self.knots):
+            inside = self.features(np.linspace(self.knots[0], self.knots[-1], _GRID))[:, :smooth]
+            limits[:, :smooth] = inside.min(axis=0), inside.max(axis=0)
+        return limits
 
     def features(self, x: Array) -> Array:
         """The features of an array of values, shape (..., e)."""

@@ -133,47 +133,70 @@ def penalty_groups(features: Features, points: EvaluationPoints) -> Numbers:
 
 def evaluate(features: Features, shares: Shares, points: EvaluationPoints, design: Design) -> Evaluation:
     """Features at the rows of a design and at their readings, shape (F, n); the points are those of the design's own rows."""
-    n, count, t = points.treatment.shape
-    x = _inputs(points, points.treatment, points.covariates, constant=1.0)
-    for place, (columns, values, _) in points.changed.items():
-        x[columns + t, place] = values.T
-    s = np.concatenate([shares.values(points.raw).swapaxes(1, 2), np.ones((1, count, n))])
-    phi = _product(features, x, x, s)
-    readings = points.of_reading
+    x, s = _inputs(points), _shares(shares, points)
+    bounded = _bounded(features, points, x)
+    readings, derivative = points.of_reading, design.is_derivative
+    phi = x[features.first]
+    pairs = np.flatnonzero(features.second != NONE)
+    if len(pairs):
+        phi[pairs] = bounded[features.first[pairs]] * bounded[features.second[pairs]]
+    products = np.flatnonzero(features.share != NONE)
+    phi[products] *= s[features.share[products]]
     read = phi[:, readings]
     slopes = np.zeros_like(read)
-    derivative = design.is_derivative
     if derivative.any():
-        slopes[:, derivative] = _slopes(features, shares, points, x, s)[:, readings[derivative]]
-    return Evaluation(phi[:, points.observed, np.arange(n)], read, slopes)
+        slopes[:, derivative] = _slopes(features, shares, points, (x, bounded, s))[:, readings[derivative]]
+    return Evaluation(phi[:, points.observed, np.arange(len(design))], read, slopes)
 
 
-def _inputs(points: EvaluationPoints, treatment: Array, covariates: Array, constant: float) -> Array:
-    """Inputs at every point, and a constant, shape (d + 1, S, n)."""
+def _inputs(points: EvaluationPoints) -> Array:
+    """Inputs at every point, and ones for the factor that is left out, shape (d + 1, S, n)."""
     n, count, t = points.treatment.shape
-    x = np.empty((t + covariates.shape[1] + 1, count, n))
-    x[:t] = treatment.transpose(2, 1, 0)
-    x[t:-1] = covariates.T[:, None]
-    x[-1] = constant
+    x = np.empty((len(points.roles) + 1, count, n))
+    x[:t] = points.treatment.transpose(2, 1, 0)
+    x[t:-1] = points.covariates.T[:, None]
+    x[-1] = 1.0
+    for place, (columns, values, _) in points.changed.items():
+        x[columns + t, place] = values.T
     return x
 
 
-def _product(features: Features, one: Array, two: Array, share: Array) -> Array:
-    """Products of three factors, shape (F, S, n); the last row of each stands for none."""
-    phi = one[features.first]
-    for factor, chosen in ((two, features.second), (share, features.share)):
-        there = np.arange(len(features)) if factor[-1].ravel()[0] != 1.0 else np.flatnonzero(chosen != NONE)
-        phi[there] *= factor[chosen[there]]
-    return phi
+def _shares(shares: Shares, points: EvaluationPoints) -> Array:
+    """Shares at every point, and ones, shape (s + 1, S, n)."""
+    values = shares.values(points.raw).swapaxes(1, 2)
+    return np.concatenate([values, np.ones((1, *values.shape[1:]))])
 
 
-def _slopes(features: Features, shares: Shares, points: EvaluationPoints, x: Array, s: Array) -> Array:
+def _bounded(features: Features, points: EvaluationPoints, x: Array) -> Array:
+    """Inputs within the limits of their expansions, as products of two use them: far out, products would be huge."""
+    if (features.second == NONE).all():
+        return x
+    low, high = _limits(points)
+    return np.clip(x, low[:, None, None], high[:, None, None])
+
+
+def _limits(points: EvaluationPoints) -> Array:
+    """Limits of every input and of the constant, shape (2, d + 1)."""
+    unlimited = np.array([[-np.inf], [np.inf]])
+    treatment = unlimited * np.ones(points.treatment.shape[2])
+    return np.hstack([treatment, *(how.limits for how in points.expansions.covariates), unlimited])
+
+
+def _slopes(features: Features, shares: Shares, points: EvaluationPoints, factors: tuple[Array, Array, Array]) -> Array:
     """Derivatives of features along the treatment (or another column that a reading moves) at the points, shape (F, S, n)."""
-    n, count, t = points.treatment.shape
-    dx = _inputs(points, points.tangent, np.zeros_like(points.covariates), constant=0.0)
+    x, bounded, s = factors
+    t = points.treatment.shape[2]
+    dx, ds = np.zeros_like(x), np.zeros_like(s)
+    dx[:t] = points.tangent.transpose(2, 1, 0)
     for place, (columns, _, tangents) in points.changed.items():
         if tangents is not None:
             dx[columns + t, place] = tangents.T
-    ds = np.zeros_like(s)
     ds[: len(shares.spread)] = (points.slope[:, None] / shares.spread).T[:, :, None]
-    return _product(features, dx, x, s) + _product(features, x, dx, s) + _product(features, x, x, ds)
+    inputs, slopes = x[features.first], dx[features.first]
+    pairs = np.flatnonzero(features.second != NONE)
+    if len(pairs):
+        moving = np.where(bounded == x, dx, 0.0)
+        first, second = features.first[pairs], features.second[pairs]
+        inputs[pairs] = bounded[first] * bounded[second]
+        slopes[pairs] = moving[first] * bounded[second] + bounded[first] * moving[second]
+    return np.asarray(slopes * s[features.share] + inputs * ds[features.share])

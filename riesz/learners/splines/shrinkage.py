@@ -5,9 +5,10 @@ With many covariates of which few matter, one penalty shrinks everything. Here e
 :math:`b = E_n[\phi y]` for mu or :math:`b = E_n[m(\phi)]` for rr. Given the variances,
 
 .. math:: A = \{S + \mathrm{diag}(\lambda)\}^{-1}, \quad \theta = A b, \quad \lambda_g = \frac{\sigma^2}{N \tau_g}, \quad
-    \gamma_g = \sum_{j \in g} (1 - \lambda_g A_{jj}), \quad \tau_g \leftarrow \frac{\|\theta_g\|^2}{\gamma_g},
+    \gamma_g = \sum_{j \in g} (1 - \lambda_g A_{jj}), \quad \tau_g \leftarrow \frac{\|\theta_g\|^2}{\gamma_g + \kappa},
 
-MacKay's fixed point of the marginal likelihood. A group that explains less than noise would is driven to zero and leaves, so that
+MacKay's fixed point of the marginal likelihood under a prior proportional to :math:`\tau_g^{-\kappa / 2}`. With kappa = 0 about a
+third of the groups that do not matter would stay, each with a little noise, and there are many of them. A group that explains less than noise would is driven to zero and leaves, so that
 later steps are cheap. :math:`\sigma^2` is the size of the noise in b: the errors' variance for mu; for rr the mean over features
 of :math:`E_n[(m(\phi_j) - \phi_j \alpha)^2] / S_{jj}`.
 
@@ -75,7 +76,7 @@ class Penalties:
     theta: Array
 
 
-def group_penalties(problem: Quadratic, groups: Numbers, start: Penalties | None = None) -> Penalties:
+def group_penalties(problem: Quadratic, groups: Numbers, sparsity: float, start: Penalties | None = None) -> Penalties:
     """Find the penalties of groups of features.
 
     Parameters
@@ -83,6 +84,8 @@ def group_penalties(problem: Quadratic, groups: Numbers, start: Penalties | None
     problem : Quadratic
     groups : ndarray of int, shape (F,)
         A number for each feature; negative for those without penalty.
+    sparsity : float
+        kappa.
     start : Penalties, optional
         Of fewer features, whose penalties the search starts from.
     """
@@ -105,7 +108,7 @@ def group_penalties(problem: Quadratic, groups: Numbers, start: Penalties | None
         _, place, counts = np.unique(groups[kept], return_inverse=True, return_counts=True)
         gamma = np.bincount(place, known)
         square = np.bincount(place, theta**2)
-        variance = square / np.maximum(gamma, 1e-12)
+        variance = square / (gamma + sparsity)
         updated = sigma / (problem.rows * np.maximum(variance, 1e-300))[place]
         updated = np.minimum(updated, _LARGEST * size[kept])
         stays = free[kept] | (gamma > _GONE * counts)[place]

@@ -17,7 +17,7 @@ from riesz.design.design import Design
 from riesz.learners.inputs.units import units
 from riesz.storage.coding import stored
 
-Inputs = Literal["standard", "splines", "paper"]
+Inputs = Literal["standard", "paper"]
 
 
 @stored
@@ -66,7 +66,7 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
     design : Design
     inputs : ndarray, shape (n, d)
         What the network sees of these rows, before scaling.
-    kind : {"standard", "splines", "paper"}
+    kind : {"standard", "paper"}
         ``"paper"``: the outcome is standardised, the treatment min-max scaled, and nothing else changed.
     """
     share = design.weights / design.weights.sum()
