@@ -75,7 +75,17 @@ REFUSED: dict[str, dict[str, str]] = {
 
 
 #: learners and questions for which the table above is complete; others may be refused, too, with a reason
-KNOWN = {"linear", "madnet", "propensity", "kernel_embedding", "riesznet", "dragonnet", "tarnet", "neural_embedding"}
+KNOWN = {
+    "linear",
+    "splines",
+    "madnet",
+    "propensity",
+    "kernel_embedding",
+    "riesznet",
+    "dragonnet",
+    "tarnet",
+    "neural_embedding",
+}
 KNOWN_CASES = CASES.keys() - (ESTIMANDS.keys() - {"ate", "att", "atc", "ape", "mean", "ade", "ipe", "shift"})
 
 

@@ -36,7 +36,7 @@ def test_networks_blended_with_splines_keep_their_description_and_diagnostics() 
     assert list(weights) == ["closed_form_mu_0", "closed_form_mu_1", "closed_form_rr_0"]
     assert weights.apply(lambda column: column.between(0, 1)).all(axis=None)
     assert (details["epochs"] > 0).all()
-    assert {"epoch", "network"} <= set(fit.history().columns)
+    assert {"epoch", "network"} <= set(fit.history.columns)
     assert np.isfinite(fit.balance().to_numpy(dtype=float)).any()
     with pytest.raises(riesz.RieszError, match="cannot be fitted again"):
         fit.refit(seed=1)

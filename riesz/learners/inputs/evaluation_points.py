@@ -9,7 +9,7 @@ Shapes: n rows, S points per row, t treatment columns, c covariates' inputs, R r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,22 @@ class EvaluationPoints:
     def inputs(self, rows: npt.NDArray[np.intp]) -> Array:
         """The inputs of some observed rows, shape (b, t + c)."""
         return np.hstack([self.treatment[rows, self.observed[rows]], self.covariates[rows]])
+
+    def take(self, rows: npt.NDArray[np.intp]) -> EvaluationPoints:
+        """The points of some rows."""
+        changed = {
+            point: (columns, values[rows], None if tangents is None else tangents[rows])
+            for point, (columns, values, tangents) in self.changed.items()
+        }
+        return replace(
+            self,
+            covariates=self.covariates[rows],
+            treatment=self.treatment[rows],
+            tangent=self.tangent[rows],
+            raw=self.raw[rows],
+            changed=changed,
+            observed=self.observed[rows],
+        )
 
 
 def make_evaluation_points(sample: Design, expansions: Expansions) -> EvaluationPoints:

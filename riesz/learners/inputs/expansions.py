@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,7 @@ class Expansion:
     @property
     def size(self) -> int:
         """Number of features, e."""
-        return self.rotation.shape[1] + len(self.atoms)
+        return int(self.rotation.shape[1]) + len(self.atoms)
 
     @property
     def roles(self) -> npt.NDArray[np.intp]:
@@ -71,7 +72,7 @@ class Expansion:
         smooth = [Role.LINE if place == 0 else Role.BEND for place in range(self.rotation.shape[1])]
         return np.array([*smooth, *[Role.INDICATOR] * len(self.atoms)], dtype=np.intp)
 
-    @property
+    @cached_property
     def limits(self) -> Array:
         """The smallest and the largest value of each feature between the outer knots, shape (2, e); infinite without knots."""
         smooth = self.rotation.shape[1]
@@ -198,7 +199,8 @@ def _spline(x: Array, knots: Array, power: int) -> Array:
     """The spline of the module's text with another power, shape (..., k - 2)."""
 
     def above(t: Array) -> Array:
-        return np.asarray(np.clip(x[..., None] - t, 0.0, None) ** power)
+        gap = np.maximum(x[..., None] - t, 0.0)
+        return np.asarray(gap * gap if power == 2 else gap * gap * gap)  # much faster than a power
 
     *inner, before, last = knots
     t, gap = np.asarray(inner), last - before

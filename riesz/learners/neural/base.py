@@ -14,9 +14,9 @@ from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.checks import check_settings
+from riesz.learners.inputs.expansions import Expansions, make_expansions
 from riesz.learners.neural.engine.batching import Feed, Scales
 from riesz.learners.neural.engine.ensemble import Ensemble
-from riesz.learners.inputs.expansions import Expansions, make_expansions
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.engine.groups import (
     Countdown,

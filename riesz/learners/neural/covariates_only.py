@@ -15,8 +15,8 @@ from riesz.arrays import Array
 from riesz.design.derived import observed_only
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.neural.base import NetworkLearner
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
+from riesz.learners.neural.base import NetworkLearner
 from riesz.learners.neural.engine.groups import check_design
 from riesz.learners.neural.engine.scaling import Scale, measure
 

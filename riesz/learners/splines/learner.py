@@ -25,6 +25,7 @@ from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
 _MOST_NUMBERS = 4_000_000  # features times rows that are in memory at once
+_LEAST_ROWS = 2000  # are used however many features there are
 
 
 @stored
@@ -185,7 +186,7 @@ def _measure_shares(sample: Design) -> Shares:
 def fit_splines(design: Design, expansions: Expansions, shares: Shares, choices: Choices, seed: int) -> SplinesFit:
     """Solve on the rows of a design, a random part of them if they are many."""
     size = (1 + len(shares.centre)) * sum(how.size for how in expansions.covariates)
-    most = int(np.clip(_MOST_NUMBERS // max(size, 1), 2000, MOST_ROWS))
+    most = int(np.clip(_MOST_NUMBERS // max(size, 1), _LEAST_ROWS, MOST_ROWS))
     part = design.take(draw_part(len(design), most, seed))
     sample = Sample(part, make_evaluation_points(part, expansions), shares, seed)
     return SplinesFit(expansions, shares, solve(sample, choices), design.family == "binomial")

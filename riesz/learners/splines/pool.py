@@ -10,7 +10,7 @@ import numpy as np
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
-from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
+from riesz.learners.inputs.evaluation_points import EvaluationPoints
 from riesz.learners.inputs.expansions import Role
 from riesz.learners.splines.features import NONE, Features, Numbers, Shares, evaluate, joined, pairs, singles
 
@@ -39,8 +39,7 @@ class Sample:
 
     def take(self, rows: Numbers) -> Sample:
         """Some of the rows."""
-        part = self.design.take(rows)
-        return replace(self, design=part, points=make_evaluation_points(part, self.points.expansions))
+        return replace(self, design=self.design.take(rows), points=self.points.take(rows))
 
     def pool(self, features: Features) -> Pool:
         """Features with their values on these rows."""

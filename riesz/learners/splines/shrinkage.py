@@ -7,10 +7,10 @@ With many covariates of which few matter, one penalty shrinks everything. Here e
 .. math:: A = \{S + \mathrm{diag}(\lambda)\}^{-1}, \quad \theta = A b, \quad \lambda_g = \frac{\sigma^2}{N \tau_g}, \quad
     \gamma_g = \sum_{j \in g} (1 - \lambda_g A_{jj}), \quad \tau_g \leftarrow \frac{\|\theta_g\|^2}{\gamma_g + \kappa},
 
-MacKay's fixed point of the marginal likelihood under a prior proportional to :math:`\tau_g^{-\kappa / 2}`. With kappa = 0 about a
-third of the groups that do not matter would stay, each with a little noise, and there are many of them. A group that explains less than noise would is driven to zero and leaves, so that
-later steps are cheap. :math:`\sigma^2` is the size of the noise in b: the errors' variance for mu; for rr the mean over features
-of :math:`E_n[(m(\phi_j) - \phi_j \alpha)^2] / S_{jj}`.
+MacKay's fixed point of the marginal likelihood under a prior proportional to :math:`\tau_g^{-\kappa / 2}`. With kappa = 0 about
+a third of the groups that do not matter would stay, each with a little noise, and there are many of them. A group that explains
+less than noise would is driven to zero and leaves, so that later steps are cheap. :math:`\sigma^2` is the size of the noise in
+b: the errors' variance for mu; for rr the mean over features of :math:`E_n[(m(\phi_j) - \phi_j \alpha)^2] / S_{jj}`.
 
 References
 ----------

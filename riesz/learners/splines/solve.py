@@ -23,7 +23,7 @@ from riesz.design.design import Design
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.learner import Penalty, fit_logistic
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
-from riesz.learners.splines.features import NONE, Features, Numbers, joined, penalty_groups, singles
+from riesz.learners.splines.features import NONE, Numbers, joined, penalty_groups
 from riesz.learners.splines.pool import (
     MOST_FEATURES,
     Pool,
@@ -176,7 +176,7 @@ def _problems(sample: Sample, pool: Pool, targets: Sequence[int]) -> list[Quadra
 def _outcome_problem(gram: Array, linear: Array, total: float, rows: float) -> Quadratic:
     def noise(theta: Array, used: float) -> float:
         left = total - 2 * linear @ theta + theta @ gram @ theta
-        return float(max(left, 1e-10 * total) / max(1.0 - used / rows, 0.1))
+        return float(max(float(left), 1e-10 * total) / max(1.0 - used / rows, 0.1))
 
     return Quadratic(gram, linear, rows, noise)
 
@@ -235,13 +235,13 @@ def _solved(sample: Sample, pool: Pool, penalty: Array, target: int) -> Candidat
 def _by_arms(sample: Sample, choices: Choices) -> list[Candidate]:
     """A regression of the outcome for each arm; none without arms, or if an arm has few rows."""
     total = float(sample.design.weights.sum())
+    features = everything(sample)
+    covariates = (features.share == NONE) & (sample.points.sources[features.first] >= 0)
+    inputs = joined([level(), features.take(covariates)])
     loss, parts = 0.0, []
     for arm, rows in enumerate(arms_of(sample, _FEWEST) or []):
         own = sample.take(rows)
-        features = everything(own)
-        pool = own.pool(
-            joined([level(), singles(features.first[(features.share == NONE) & _is_covariate(own, features)])])
-        )
+        pool = own.pool(inputs)
         (problem,) = _problems(own, pool, [0])
         candidates = [_plain(own, pool.take(which), [0], choices)[0] for which in plain_sets(pool.features, own.points)]
         candidates += _by_groups(own, pool, problem, 0, choices)
@@ -251,10 +251,6 @@ def _by_arms(sample: Sample, choices: Choices) -> list[Candidate]:
     if not parts:
         return []
     return [Candidate(loss, _of_arms([(share, part.solution) for _, share, part in parts]), np.empty(0), tuple(parts))]
-
-
-def _is_covariate(sample: Sample, features: Features) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.asarray(sample.points.sources[features.first] >= 0)
 
 
 def _of_arms(parts: Sequence[tuple[int, SplineSolution]]) -> SplineSolution:

@@ -18,8 +18,8 @@ from torch import Tensor
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.inputs.expansions import Expansions
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
+from riesz.learners.inputs.expansions import Expansions
 from riesz.learners.neural.engine.scaling import Scale
 
 

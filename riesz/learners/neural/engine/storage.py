@@ -13,9 +13,9 @@ import torch
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.learners.base import Fit
+from riesz.learners.inputs.expansions import Expansions
 from riesz.learners.neural.engine.batching import Feed
 from riesz.learners.neural.engine.ensemble import Ensemble
-from riesz.learners.inputs.expansions import Expansions
 from riesz.learners.neural.engine.fit import NetworkFit, Trained
 from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.engine.scaling import Scale
