@@ -173,8 +173,8 @@ class Settings:
         metadata=_about(
             "str or Learner, optional",
             'How mu and the Riesz representer are learned: ``"madnet"``, ``"linear"`` or another name, or a '
-            "learner with its settings such as ``riesz.MADNet(networks=10)``. By default "
-            '``riesz.defaults.learner``, which is ``"madnet"``.',
+            "learner with its settings such as ``riesz.Stack([riesz.Splines(), riesz.Boosting()])``. By default "
+            '``riesz.defaults.learner``, which is ``"auto"``: a stack of networks, splines and boosted trees.',
             lambda name, value: chosen(value),
             given=str | Learner | None,
         ),
@@ -349,20 +349,20 @@ class Defaults:
     Attributes
     ----------
     learner : str or Learner
-        The learner that verbs use if ``learner`` is not given: ``"madnet"`` until you change it.
+        The learner that verbs use if ``learner`` is not given: ``"auto"`` until you change it.
 
     Examples
     --------
     >>> import riesz
     >>> riesz.defaults.learner
-    'madnet'
+    'auto'
     >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
     >>> with riesz.defaults.using(learner="linear"):
     ...     print(riesz.ate("y ~ treat(a) * (x1 + x2)", data).model.learner.describe("gaussian"))
     Linear (ridge, rr constrained)
     """
 
-    def __init__(self, learner: str | Learner = "madnet") -> None:
+    def __init__(self, learner: str | Learner = "auto") -> None:
         self._learner = learner
 
     @property
@@ -373,7 +373,7 @@ class Defaults:
         --------
         >>> import riesz
         >>> riesz.defaults.learner
-        'madnet'
+        'auto'
         """
         return self._learner
 
@@ -404,7 +404,7 @@ class Defaults:
         ...     riesz.defaults.learner
         'linear'
         >>> riesz.defaults.learner
-        'madnet'
+        'auto'
         """
         before = self._learner
         self.learner = learner

@@ -157,14 +157,12 @@ def _is_design(node: ast.expr) -> bool:
 WHOLE_SAMPLE = {
     "learners.boosting.fits": "the moment is a function of the whole sample",
     "learners.boosting.learner": "points and bins are made once per sample",
-    "learners.companion.blending": "points are made once per sample",
-    "learners.companion.splines": "centre and spread of the treatment, and the arms' numbers",
     "learners.linear.standardise": "sums of squares are taken around a row that all folds share",
     "learners.neural.base": "networks of several folds share one feed",
     "learners.neural.dragonnet": "the moment is a function of the whole sample",
     "learners.neural.engine.fit": "a feed of new rows",
-    "learners.neural.madnet": "points are made once per sample",
     "learners.neural.objectives.propensity_loss": "the moment is a function of the whole sample",
+    "learners.splines.learner": "knots, mass points and scales; the arms",
     "learners.propensity.fits": "the moment is a function of the whole sample; the share of clipped rows",
     "learners.propensity.learner": "the moment is a function of the whole sample",
 }

@@ -9,6 +9,7 @@ LEARNERS: Registry[type[Learner]] = Registry(
     {
         "auto": "riesz.learners.stack:Stack",
         "linear": "riesz.learners.linear.learner:Linear",
+        "splines": "riesz.learners.splines.learner:Splines",
         "madnet": "riesz.learners.neural.madnet:MADNet",
         "boosting": "riesz.learners.boosting.learner:Boosting",
         "propensity": "riesz.learners.propensity.learner:Propensity",

@@ -8,6 +8,7 @@ other processors differ by a factor of two or so.
 
 from __future__ import annotations
 
+MOST_ROWS = 20_000  # rows that a closed form on learned or made features is solved on, at most
 MANY = 1000  # columns from which the time of a fit is announced
 LONG = 60.0  # seconds from which it is worth a warning
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
@@ -42,6 +44,9 @@ class RememberedLearner(Learner):
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return list(self.notes)
 
+    def restore(self, content: Sequence[Any], sample: Design) -> Sequence[Fit]:
+        return [_remember(fit) for fit in content]
+
     def describe(self, family: str) -> str:
         return self.words
 
@@ -75,3 +80,46 @@ class RememberedFit(Fit):
 
     def history(self) -> pd.DataFrame:
         return pd.DataFrame(self.course, columns=list(self.columns))
+
+
+@stored
+@dataclass(frozen=True)
+class BlendedNetworks:
+    """What files until version 0.1.0 hold of networks that were blended with a closed form on splines.
+
+    Attributes
+    ----------
+    networks : tuple
+        Each with ``history``, the names of its ``columns``, and ``kept``, the row of its weights.
+    mu : ndarray, shape (arms,) or (1,)
+        Weights of the closed form's mu.
+    by_arm : bool
+        Whether mu has a weight for each arm.
+    rr : ndarray, shape (K,)
+        Weights of the closed form's rr.
+    """
+
+    networks: tuple[Any, ...]
+    mu: Array
+    by_arm: bool
+    rr: Array
+
+    def weights(self) -> dict[str, float]:
+        """The weights, under the names that ``fit.details()`` showed."""
+        names = [f"closed_form_mu_{arm}" for arm in range(len(self.mu))] if self.by_arm else ["closed_form_mu"]
+        mu = dict(zip(names, self.mu.tolist(), strict=True))
+        return mu | {f"closed_form_rr_{c}": weight for c, weight in enumerate(self.rr.tolist())}
+
+
+def _remember(content: Any) -> RememberedFit:
+    """The details and the history of networks, whose learner this version no longer has."""
+    details, histories = [], []
+    for number, network in enumerate(content.networks):
+        history = pd.DataFrame(network.history, columns=list(network.columns))
+        kept = history.iloc[network.kept]
+        numbers = {name: float(kept[name]) for name in ("valid_loss", "squeezed") if name in history}
+        details.append({"epochs": float(len(history)), **numbers})
+        histories.append(history.assign(network=number))
+    means = {str(name): float(value) for name, value in pd.DataFrame(details).mean().items()}
+    course = pd.concat(histories, ignore_index=True)
+    return RememberedFit(means | content.weights(), course.to_numpy(dtype=np.float64), tuple(course.columns))

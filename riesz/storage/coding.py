@@ -182,7 +182,8 @@ class Reader:
             case {"date": str(text)}:
                 return datetime.date.fromisoformat(text)
             case {"type": str(name), "fields": dict(items)} if self._is_known(name):
-                instance = TYPES[name](**{str(key): self.read(item) for key, item in convert(name, items).items()})
+                today, values = convert(name, items)
+                instance = TYPES[today](**{str(key): self.read(item) for key, item in values.items()})
                 check_fields(instance)
                 return instance
         raise ValueError(f"unknown content {str(value)[:60]}")

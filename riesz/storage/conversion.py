@@ -1,6 +1,8 @@
 """Content of older files, turned into what today's types expect.
 
-In: the name of a stored type and its fields as JSON, as some version wrote them. Out: the fields as this version writes them.
+In: the name of a stored type and its fields as JSON, as an earlier version wrote them. Out: the name and the fields as this version
+writes them. What this version no longer has is kept as description and numbers, without the ability to predict
+(``results/remembered.py``).
 """
 
 from __future__ import annotations
@@ -9,47 +11,72 @@ from collections.abc import Callable
 from typing import Any
 
 Fields = dict[str, Any]
+Content = tuple[str, Fields]
 
 
-def convert(name: str, fields: Fields) -> Fields:
-    """The fields of a stored type as this version writes them.
+def convert(name: str, fields: Fields) -> Content:
+    """A stored type and its fields as this version writes them.
 
     Examples
     --------
     >>> from riesz.storage.conversion import convert
     >>> convert("MADNet", {"width": 64, "stack": None})
-    {'width': 64, 'side_by_side': None}
+    ('MADNet', {'width': 64, 'side_by_side': None})
     """
-    return _CONVERSIONS[name](fields) if name in _CONVERSIONS else fields
+    return _CONVERSIONS[name](name, fields) if name in _CONVERSIONS else (name, fields)
 
 
-def _network_settings(fields: Fields) -> Fields:
-    """Format 2 until version 0.1.0: the setting ``side_by_side`` was called ``stack``."""
-    return {"side_by_side" if key == "stack" else key: value for key, value in fields.items()}
+def _network_settings(name: str, fields: Fields) -> Content:
+    """Format 2 until version 0.1.0: the setting ``side_by_side`` was called ``stack``; inputs could be splines."""
+    if fields.get("inputs") == "splines":
+        return _remembered(f"{name} on splines")
+    return name, {"side_by_side" if key == "stack" else key: value for key, value in fields.items()}
 
 
-def _network(fields: Fields) -> Fields:
+def _madnet_settings(name: str, fields: Fields) -> Content:
+    """Format 2 until version 0.1.0: the networks could be blended with a closed form on splines, their companion."""
+    settings = {key: value for key, value in fields.items() if key != "companion"}
+    if fields.get("companion") is None:
+        return _network_settings(name, settings)
+    usual = {"architecture": "multihead", "constraint": "absolute"}
+    unusual = [
+        str(fields.get(key, value)).replace("_", " ") for key, value in usual.items() if fields.get(key, value) != value
+    ]
+    return _remembered("MADNet with splines" + (f" ({', '.join(unusual)})" if unusual else ""))
+
+
+def _remembered(words: str) -> Content:
+    return "RememberedLearner", {"words": words, "notes": {"tuple": []}, "learns_rr": True}
+
+
+def _network(name: str, fields: Fields) -> Content:
     """Format 2 until version 0.1.0: ``solved`` was called ``exact``."""
-    return {"solved" if key == "exact" else key: value for key, value in fields.items()}
+    return name, {"solved" if key == "exact" else key: value for key, value in fields.items()}
 
 
-def _networks(fields: Fields) -> Fields:
-    """Format 2 until version 0.1.0: each network had a reading, which held a solved layer if there was one.
+def _networks(name: str, fields: Fields) -> Content:
+    """Format 2 until version 0.1.0: networks could have a blend, and readings, which held a solved layer if there was one.
 
-    Its other fields repeat settings of the learner.
+    The other fields of readings repeat settings of the learner.
     """
-    if "readings" not in fields:
-        return fields
-    networks, readings = fields["networks"], fields["readings"]
+    networks, readings, blend = fields["networks"], fields.get("readings"), fields.get("blend")
     if readings is not None:
         solved = [reading["fields"].get("coefficients") for reading in readings["tuple"]]
         pairs = zip(networks["tuple"], solved, strict=True)
         networks = {"tuple": [{**net, "fields": {**net["fields"], "exact": layer}} for net, layer in pairs]}
-    return {"networks": networks, "blend": fields["blend"]}
+    if blend is None:
+        return name, {"networks": networks}
+    weights = blend["fields"]
+    return "BlendedNetworks", {
+        "networks": networks,
+        "mu": weights["mu"],
+        "by_arm": weights["arms"] is not None,
+        "rr": weights["rr"],
+    }
 
 
-_CONVERSIONS: dict[str, Callable[[Fields], Fields]] = {
-    "MADNet": _network_settings,
+_CONVERSIONS: dict[str, Callable[[str, Fields], Content]] = {
+    "MADNet": _madnet_settings,
     "RieszNet": _network_settings,
     "DragonNet": _network_settings,
     "TARNet": _network_settings,

@@ -34,7 +34,7 @@ def test_the_learner_says_how_often(
 def test_large_samples_are_split_once() -> None:
     """With few clusters there is as much chance in the folds as with few rows."""
     data = riesz.datasets.get("binary").draw(2001, seed=1).data.assign(town=np.arange(2001) % 20)
-    learner = riesz.MADNet(width=2, head_width=2, stages=(riesz.Stage(1e-2, 1, 1),), networks=1, companion=None)
+    learner = riesz.MADNet(width=2, head_width=2, stages=(riesz.Stage(1e-2, 1, 1),), networks=1)
     for options, expected in (({}, 1), ({"cluster": "town"}, 3), ({"repeats": 2}, 2)):
         fit = riesz.ate("y ~ treat(a) + x1", data, learner=learner, folds=2, **options)
         assert len(fit.stability().query("fold == 'all'")) == expected
@@ -55,7 +55,7 @@ def test_networks_wait_as_long_as_their_rows_say() -> None:
     lengths = []
     for patience in (None, 5, 20):
         learner = riesz.MADNet(
-            width=4, head_width=4, networks=1, companion=None, batch_size=800, stages=(riesz.Stage(0.1, 60, patience),)
+            width=4, head_width=4, networks=1, batch_size=800, stages=(riesz.Stage(0.1, 60, patience),)
         )
         lengths.append(riesz.ate("y ~ treat(a) + x1 + x2", data, learner=learner, folds=1).details()["epochs"].iloc[0])
     assert lengths[0] == lengths[1] < lengths[2]
@@ -84,11 +84,11 @@ def test_the_text_states_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("learner", "words"),
     [
-        (riesz.MADNet(), "MADNet with splines"),
+        (riesz.MADNet(), "MADNet"),
         (riesz.MADNet.paper(), "MADNet"),
         (
             riesz.MADNet(architecture="fully_connected", constraint="exact"),
-            "MADNet with splines (fully connected, exact)",
+            "MADNet (fully connected, exact)",
         ),
     ],
 )

@@ -25,7 +25,7 @@ from fuzz.cases import Case, draw_case
 QUICK = riesz.MADNet(width=8, depth=1, head_width=4, networks=1, repeats=1, stages=(riesz.Stage(1e-2, 3, 3),))
 SMALL = [
     QUICK,
-    riesz.MADNet(width=8, depth=1, networks=1, repeats=1, companion=None, stages=(riesz.Stage(1e-2, 3, 3),)),
+    riesz.MADNet(width=8, depth=1, networks=1, repeats=1, stages=(riesz.Stage(1e-2, 3, 3),)),
     riesz.RieszNet(width=8, depth=1, stages=(riesz.Stage(1e-2, 3, 3),)),
     riesz.DragonNet(width=8, depth=1, stages=(riesz.Stage(1e-2, 3, 3),)),
 ]

@@ -11,11 +11,12 @@ import torch
 
 import riesz
 from riesz import datasets
+from riesz.design.design import Design
+from riesz.learners.inputs.evaluation_points import make_evaluation_points
+from riesz.learners.inputs.expansions import Expansions, Role, make_expansion, make_expansions, mass_points
 from riesz.learners.neural.engine.batching import Feed, Scales
-from riesz.learners.neural.engine.features import make_expansion, make_expansions
 from riesz.learners.neural.engine.groups import draw_members
 from riesz.learners.neural.engine.network import NetworkBatch, Shape, initial
-from riesz.learners.neural.engine.points import make_stations
 from riesz.learners.neural.engine.scaling import make_scale
 from riesz.learners.neural.objectives.base import Objective, Outputs
 
@@ -30,9 +31,12 @@ SMALL = riesz.MADNet(
     weight_decay=1e-3,
     keep="best",
     inputs="standard",
-    companion=None,
     networks=1,
 )
+
+
+def plain_inputs(design: Design) -> Expansions:
+    return make_expansions(design, splines=False, indicators=False)
 
 
 def networks_of(shape: Shape, members: int) -> NetworkBatch:
@@ -95,16 +99,16 @@ def test_sizes_are_the_papers() -> None:
 
 
 def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame) -> None:
-    """Two stations for a binary ATE, one for an ADE, two for a shift, three for ATE of three arms."""
+    """Two points for a binary ATE, one for an ADE, two for a shift, three for ATE of three arms."""
 
-    def stations(fit: riesz.Results) -> int:
+    def points(fit: riesz.Results) -> int:
         design = fit.model.blueprint.design
-        return make_stations(design, make_expansions(design, expand=False)).treatment.shape[1]
+        return make_evaluation_points(design, plain_inputs(design)).treatment.shape[1]
 
-    assert stations(riesz.ate("y ~ treat(a) + x1", binary_frame)) == 2
-    assert stations(riesz.ade("y ~ treat(d) + x1", continuous_frame)) == 1
-    assert stations(riesz.shift("y ~ treat(d) + x1", continuous_frame, delta=0.5)) == 2
-    assert stations(riesz.mean("y ~ treat(a) + x1", binary_frame, at=1)) == 2
+    assert points(riesz.ate("y ~ treat(a) + x1", binary_frame)) == 2
+    assert points(riesz.ade("y ~ treat(d) + x1", continuous_frame)) == 1
+    assert points(riesz.shift("y ~ treat(d) + x1", continuous_frame, delta=0.5)) == 2
+    assert points(riesz.mean("y ~ treat(a) + x1", binary_frame, at=1)) == 2
 
 
 @pytest.mark.parametrize(
@@ -113,8 +117,8 @@ def test_the_observed_row_is_not_evaluated_twice(binary_frame: pd.DataFrame, con
         SMALL,
         replace(SMALL, constraint="exact"),
         replace(SMALL, constraint="multiplier"),
-        replace(SMALL, inputs="splines", keep="each", stages=(riesz.Stage(1e-2, 40, 3),)),
-        replace(SMALL, companion="splines", networks=3),
+        replace(SMALL, keep="each", stages=(riesz.Stage(1e-2, 40, 3),)),
+        replace(SMALL, networks=3),
         replace(SMALL, redraw=True, keep="last", stages=(riesz.Stage(1e-2, 9, 1), riesz.Stage(1e-3, 9, 2))),
     ],
 )
@@ -169,10 +173,10 @@ def test_scale_free(binary_frame: pd.DataFrame, constraint: str) -> None:
     "learner",
     [
         SMALL,
-        replace(SMALL, inputs="splines", keep="each"),
-        replace(SMALL, companion="splines", networks=2, stages=(riesz.Stage(1e-2, 4, 4),)),
+        replace(SMALL, keep="each"),
+        replace(SMALL, networks=2, stages=(riesz.Stage(1e-2, 4, 4),)),
     ],
-    ids=["standard", "splines", "blended"],
+    ids=["best", "each", "two networks"],
 )
 @pytest.mark.parametrize("name", datasets.SIMULATIONS)
 def test_every_verb(name: str, learner: riesz.MADNet) -> None:
@@ -271,8 +275,6 @@ def test_a_later_stage_may_draw_validation_rows_anew(binary_frame: pd.DataFrame,
     np.testing.assert_allclose(same.history["valid_loss"].iloc[4], same.history["valid_loss"].iloc[3], rtol=1e-4)
     assert abs(anew.history["valid_loss"].iloc[4] / anew.history["valid_loss"].iloc[3] - 1) > 1e-3
     np.testing.assert_allclose(same.fittedvalues, anew.fittedvalues, rtol=1e-3, atol=1e-3)
-    with pytest.raises(riesz.LearnerError, match="companion=None"):
-        replace(SMALL, redraw=True, companion="splines")
 
 
 def test_patience_stops_a_member_and_the_best_weights_return(binary_frame: pd.DataFrame) -> None:
@@ -405,7 +407,7 @@ def test_clusters_are_not_cut_by_validation() -> None:
     data = datasets.get("clustered").draw(300, seed=1).data
     fit = riesz.ate("y ~ treat(a) + x1", data, learner=SMALL, cluster="village", folds=2)
     design = fit.model.blueprint.design
-    feed = Feed([design], torch.device("cpu"), [make_expansions(design, expand=False)])
+    feed = Feed([design], torch.device("cpu"), [plain_inputs(design)])
     scale = make_scale(design, feed.inputs_of(design), "standard")
     (member,) = draw_members(design, 0, feed, scale, networks=1, validation=0.2, draws=2)
     groups, (first, second) = design.groups, member.parts
@@ -421,7 +423,7 @@ def test_presets() -> None:
     assert [(s.learning_rate, s.epochs, s.patience) for s in ate.stages] == [(1e-4, 100, 2), (1e-5, 600, 40)]
     assert [(s.learning_rate, s.epochs, s.patience) for s in ade.stages] == [(1e-3, 100, 2), (1e-4, 300, 20)]
     assert (ate.batch_size, ate.weight_decay, ate.bias_learning_rate, ate.keep) == (64, 1e-3, 0.9, "last")
-    assert (ate.momentum, ate.inputs, ate.networks, ate.companion, ate.redraw) == (1e-3, "paper", 1, None, True)
+    assert (ate.momentum, ate.inputs, ate.networks, ate.redraw) == (1e-3, "paper", 1, True)
     assert all(learner.paper().redraw for learner in (riesz.RieszNet, riesz.DragonNet, riesz.TARNet))
     assert not riesz.RieszNet.original().redraw
     with pytest.raises(riesz.LearnerError, match="wanted 'ate' or 'ade'"):
@@ -439,7 +441,47 @@ def test_expansion_is_orthonormal_and_its_slopes_exact() -> None:
     np.testing.assert_allclose(made.slopes(far), difference, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(made.slopes(np.array([20.0])), made.slopes(np.array([30.0])), rtol=1e-6)
     assert make_expansion(np.arange(500) % 3.0).size == 1
-    assert make_expansion(np.r_[np.zeros(400), np.arange(100.0)]).size == 1
+
+
+def test_a_column_with_a_mass_point_still_gets_its_spline() -> None:
+    """40% zeros: the knots are quantiles of the other values, and the zero has an indicator."""
+    rest = np.random.default_rng(0).gamma(2.0, size=300)
+    x = np.r_[np.zeros(200), rest]
+    atoms = mass_points(x, np.ones(500))
+    assert atoms == (0.0,)
+    how = make_expansion(x, atoms)
+    np.testing.assert_allclose(how.knots, make_expansion(rest).knots)
+    assert how.roles.tolist() == [Role.LINE] + [Role.BEND] * 4 + [Role.INDICATOR]
+    features = how.features(x)
+    assert features.shape == (500, how.size)
+    np.testing.assert_array_equal(features[:, -1], x == 0)
+    np.testing.assert_array_equal(how.slopes(x)[:, -1], 0)
+    assert how.limits.shape == (2, how.size)
+    inside = how.features(np.linspace(how.knots[0], how.knots[-1], 1000))[:, :-1]
+    np.testing.assert_allclose(inside.min(axis=0), how.limits[0, :-1], rtol=0.01, atol=0.01)
+    np.testing.assert_array_equal(how.limits[:, -1], [-np.inf, np.inf])
+
+
+def test_mass_points_carry_weight_and_dummies_have_none() -> None:
+    x = np.r_[np.zeros(4), np.ones(6), np.linspace(2, 3, 90)]
+    assert mass_points(x, np.ones(100)) == (1.0,)
+    assert mass_points(x, np.where(x == 0, 2.0, 1.0)) == (0.0, 1.0)
+    assert mass_points(x[:10], np.ones(10)) == ()
+
+
+def test_networks_see_mass_points_unless_as_in_the_paper(binary_frame: pd.DataFrame) -> None:
+    """Of covariates, never of the treatment."""
+    rng = np.random.default_rng(1)
+    hours = np.where(rng.uniform(size=len(binary_frame)) < 0.4, 0.0, rng.gamma(2.0, size=len(binary_frame)))
+    dose = np.where(rng.uniform(size=len(binary_frame)) < 0.4, 0.0, rng.normal(size=len(binary_frame)))
+    data = binary_frame.assign(hours=hours, dose=dose)
+
+    def inputs(learner: riesz.MADNet) -> int:
+        fit = riesz.ade("y ~ treat(dose) + hours + x1", data, learner=learner, folds=2)
+        return fit._crossfit.fits[0].networks[0].feed.inputs
+
+    assert inputs(SMALL) == 4
+    assert inputs(replace(SMALL, inputs="paper")) == 3
 
 
 def test_mu_and_rr_each_keep_their_best_epoch(binary_frame: pd.DataFrame) -> None:
@@ -464,7 +506,7 @@ def test_slopes_of_the_loss_are_its_derivatives(family: str, changes: dict[str, 
     draw = datasets.get("binary").draw(60, seed=1).data.assign(y=lambda d: d["y"] > d["y"].median())
     fit = riesz.estimate("y ~ treat(a) + .", draw, [riesz.ATE(), riesz.ATT()], family=family)
     design = fit.model.blueprint.design
-    feed = Feed([design], torch.device("cpu"), [make_expansions(design, expand=False)])
+    feed = Feed([design], torch.device("cpu"), [plain_inputs(design)])
     rows = np.arange(60)
     scale = make_scale(design, feed.inputs_of(design), "standard")
     scales = Scales([(scale, 0), (scale, 0)], feed)

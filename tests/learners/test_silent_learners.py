@@ -13,13 +13,11 @@ import riesz
 from riesz.crossfit.copies import find_copies
 from riesz.design.design import Design
 from riesz.learners import kernel_embedding as kernel
-from riesz.learners.companion import splines as closed
 from riesz.learners.linear import ridge
 from riesz.learners.linear.learner import fit_linear
 from riesz.learners.neural import neural_embedding as embedding
 from riesz.learners.neural.engine import fit, training
-from riesz.learners.neural.engine.features import make_expansions
-from riesz.learners.neural.engine.points import make_stations
+from riesz.learners.splines import learner as splines
 
 QUICK = riesz.MADNet(width=8, head_width=4, stages=(riesz.Stage(1e-2, 5, 5),), networks=2, repeats=1)
 
@@ -42,23 +40,20 @@ def pairs() -> pd.DataFrame:
 
 
 def test_closed_forms_see_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closed, "MOST_ROWS", 400)
-    design = design_of("y ~ treat(a) + x", pairs, riesz.ATE())
-    stations = make_stations(design, make_expansions(design, expand=True))
-    made = closed.make_closed_form(design, stations)
-    mu, rr = made.evaluate(stations, design)
-    np.testing.assert_allclose(design.apply(mu).mean(), 2 + pairs["x"].mean(), atol=0.1)
-    treated = pairs["a"] == 1
-    assert rr.observed[0][treated].mean() > 0 > rr.observed[0][~treated].mean()
+    monkeypatch.setattr(splines, "MOST_ROWS", 400)
+    monkeypatch.setattr(splines, "_LEAST_ROWS", 400)
+    fit = riesz.ate("y ~ treat(a) + x", pairs, learner=riesz.Splines(), folds=1)
+    np.testing.assert_allclose(fit.params["ATE"], 2 + pairs["x"].mean(), atol=0.1)
+    treated = pairs["a"].to_numpy() == 1
+    rr = fit.predictions.rr.observed[0]
+    assert rr[treated].mean() > 0 > rr[~treated].mean()
 
 
 def test_the_exact_constraint_sees_both_arms_of_sorted_pairs(
     pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fit, "MOST_ROWS", 400)
-    learner = riesz.MADNet(
-        width=8, head_width=4, stages=(riesz.Stage(1e-2, 3, 3),), networks=1, companion=None, constraint="exact"
-    )
+    learner = riesz.MADNet(width=8, head_width=4, stages=(riesz.Stage(1e-2, 3, 3),), networks=1, constraint="exact")
     result = riesz.ate("y ~ treat(a) + x", pairs, learner=learner, folds=1, repeats=1)
     treated = pairs["a"].to_numpy() == 1
     rr = result.predictions.rr.observed[0]
@@ -153,8 +148,9 @@ def test_the_median_distance_is_that_of_a_random_part(monkeypatch: pytest.Monkey
 def test_parts_of_rows_follow_the_seed(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """One seed, one answer; alone or with other tables; another seed leaves other rows out."""
     monkeypatch.setattr(ridge, "_MOST_LEFT_OUT", 50)
-    monkeypatch.setattr(closed, "MOST_ROWS", 300)
-    for learner in ("linear", QUICK):
+    monkeypatch.setattr(splines, "MOST_ROWS", 300)
+    monkeypatch.setattr(splines, "_LEAST_ROWS", 300)
+    for learner in ("linear", riesz.Splines(), QUICK):
         one, again = (riesz.ate("y ~ treat(a) * x", pairs, learner=learner, seed=3) for _ in range(2))
         both = riesz.estimate_many("y ~ treat(a) * x", [pairs, pairs], riesz.ATE(), learner=learner, seeds=[4, 3])
         np.testing.assert_array_equal(one.influence, again.influence)

@@ -17,9 +17,7 @@ from riesz import datasets
 from riesz.learners.neural.engine.groups import _draw_parts, find_device
 from riesz.learners.neural.objectives.moment_constrained import MOST_GROWTH
 
-SMALL = riesz.MADNet(
-    width=8, head_width=4, networks=1, repeats=1, companion=None, keep="best", stages=(riesz.Stage(1e-2, 6, 6),)
-)
+SMALL = riesz.MADNet(width=8, head_width=4, networks=1, repeats=1, keep="best", stages=(riesz.Stage(1e-2, 6, 6),))
 ATE = "y ~ treat(a) + ."
 
 
@@ -131,7 +129,7 @@ class TestStateOfTheUsers:
         np.testing.assert_array_equal(found[0], found[1])
         np.testing.assert_array_equal(found[0], found[2])
 
-    @pytest.mark.parametrize("learner", [SMALL, replace(SMALL, companion="splines", constraint="exact")])
+    @pytest.mark.parametrize("learner", [SMALL, replace(SMALL, constraint="exact")])
     def test_default_dtype(self, data: pd.DataFrame, learner: riesz.MADNet) -> None:
         plain = riesz.ate(ATE, data, learner=learner, folds=2)
         torch.set_default_dtype(torch.float64)

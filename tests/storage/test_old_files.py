@@ -30,6 +30,21 @@ def test_a_file_of_each_learner_loads(name: str) -> None:
     assert "ATE" in str(fit.summary())
 
 
+def test_networks_blended_with_splines_keep_their_description_and_diagnostics() -> None:
+    """This version does not blend; estimates, history and the weights of the blend are still shown, and saved again."""
+    fit = riesz.load(FOLDER / "madnet.riesz")
+    assert EXPECTED["madnet"]["describes"] in str(fit.summary())
+    details = fit.details()
+    weights = details.filter(like="closed_form")
+    assert list(weights) == ["closed_form_mu_0", "closed_form_mu_1", "closed_form_rr_0"]
+    assert weights.apply(lambda column: column.between(0, 1)).all(axis=None)
+    assert (details["epochs"] > 0).all()
+    assert {"epoch", "network"} <= set(fit.history.columns)
+    assert np.isfinite(fit.balance().to_numpy(dtype=float)).any()
+    with pytest.raises(riesz.RieszError, match="cannot be fitted again"):
+        fit.refit(seed=1)
+
+
 @pytest.mark.parametrize("name", [name for name in EXPECTED if "predicted" in EXPECTED[name]])
 def test_it_predicts_as_it_did(name: str) -> None:
     predicted = riesz.load(FOLDER / f"{name}.riesz").predict(NEW).iloc[0]

@@ -70,10 +70,10 @@ class Boosting(Learner):
     second derivative, so that the bound on a leaf's second derivatives is one on its observed rows. A row is held out together
     with its readings and its cluster.
 
-    The default ``rr`` was chosen on 37 random worlds (``riesz.datasets.random_world``, binary treatment, even seeds, one repeat). Root
-    mean square distance of the estimate from the oracle's in oracle standard errors, median width relative to the oracle's, and
-    mean squared error of rr relative to its square: ``"constrained"`` 0.73, 1.00, 0.15; ``"riesz"`` 0.77, 1.08, 0.16;
-    ``"propensity"`` 0.68, 1.05, 0.15. Differences of 0.1 in the first number are within its error.
+    The default ``rr`` was chosen on 37 random worlds (``riesz.datasets.random_world``, binary treatment, even seeds, one repeat).
+    Root mean square distance of the estimate from the oracle's in oracle standard errors, median width relative to the
+    oracle's, and mean squared error of rr relative to its square: ``"constrained"`` 0.73, 1.00, 0.15; ``"riesz"`` 0.77, 1.08,
+    0.16; ``"propensity"`` 0.68, 1.05, 0.15. Differences of 0.1 in the first number are within its error.
 
     LightGBM runs with one thread, in deterministic mode: the same seed gives the same bits in every thread and process.
 
@@ -189,7 +189,7 @@ class Boosting(Learner):
         return [restore(fit, sample, self.rr, self.clip) for fit in content]
 
     def describe(self, family: str) -> str:
-        return f"Boosting (rr {self.rr})"
+        return "Boosting" if self.rr == Boosting.rr else f"Boosting (rr {self.rr})"
 
 
 def _check_arms(design: Design) -> None:

@@ -1,9 +1,9 @@
-"""Where trees look: every row at each point that its moment reads, as rows of one table.
+"""The points at which trees are evaluated: every row at each point that its moment reads, as rows of one table.
 
-The distinct points of a row are its stations, as for networks. A table has the stations one after the other: row i at station s is
-line ``s * n + i``. Its columns are the raw treatment, then the covariates without the treatment.
+A table has the points one after the other: row i at point s is line ``s * n + i``. Its columns are the raw treatment, then the
+covariates without the treatment.
 
-Shapes: n rows, S stations, t treatment columns, c covariates, R readings.
+Shapes: n rows, S points per row, t treatment columns, c covariates, R readings.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy.typing as npt
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
-from riesz.learners.neural.engine.features import Expansions, plain
-from riesz.learners.neural.engine.points import make_stations
+from riesz.learners.inputs.evaluation_points import make_evaluation_points
+from riesz.learners.inputs.expansions import make_expansions
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Table:
     arms : ndarray of int, shape (S * n,)
         The arm at each point, the reference 0; 0 throughout for a continuous treatment.
     observed : ndarray of int, shape (n,)
-        The station of the observed row.
+        The point of the observed row.
     of_reading : ndarray of int, shape (R,)
-        The station of each reading.
+        The point of each reading.
     """
 
     columns: Array
@@ -41,7 +41,7 @@ class Table:
     of_reading: npt.NDArray[np.intp]
 
     def lines(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """The lines of some rows at every station, shape (S, rows)."""
+        """The lines of some rows at every point, shape (S, rows)."""
         n = len(self.observed)
         return np.arange(0, len(self.columns), n)[:, None] + rows
 
@@ -50,11 +50,11 @@ class Table:
         return np.asarray(self.observed[rows] * len(self.observed) + rows)
 
     def slopes(self, weights: Array) -> Array:
-        """What components multiply a function by at each station, shape (K, S, rows), from the readings' (K, R, rows)."""
-        stations = len(self.columns) // len(self.observed)
-        total = np.zeros((weights.shape[0], stations, weights.shape[2]))
-        for reading, station in enumerate(self.of_reading):
-            total[:, station] += weights[:, reading]
+        """What components multiply a function by at each point, shape (K, S, rows), from the readings' (K, R, rows)."""
+        count = len(self.columns) // len(self.observed)
+        total = np.zeros((weights.shape[0], count, weights.shape[2]))
+        for reading, point in enumerate(self.of_reading):
+            total[:, point] += weights[:, reading]
         return total
 
     def read(self, values: Array) -> Evaluation:
@@ -67,18 +67,18 @@ class Table:
 
 def make_table(design: Design) -> Table:
     """The points of a design without derivative readings."""
-    stations = make_stations(design, Expansions(None, tuple(plain() for _ in design.covariates)))
+    points = make_evaluation_points(design, make_expansions(design, splines=False, indicators=False))
     blocks = []
-    for station in range(stations.raw.shape[1]):
-        covariates = stations.covariates
-        if station in stations.changed:
-            places, values, _ = stations.changed[station]
+    for place in range(points.raw.shape[1]):
+        covariates = points.covariates
+        if place in points.changed:
+            changed, values, _ = points.changed[place]
             covariates = covariates.copy()
-            covariates[:, places] = values
-        blocks.append(np.hstack([stations.raw[:, station], covariates]))
+            covariates[:, changed] = values
+        blocks.append(np.hstack([points.raw[:, place], covariates]))
     columns = np.vstack(blocks)
     treatments = design.treatment.shape[1]
     arms = np.zeros(len(columns))
     if design.strata is not None:
         arms = columns[:, :treatments] @ np.arange(1, treatments + 1)
-    return Table(columns, arms.astype(np.intp), stations.observed, stations.of_reading)
+    return Table(columns, arms.astype(np.intp), points.observed, points.of_reading)

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from riesz.arrays import Array
@@ -16,9 +14,9 @@ from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.checks import check_settings
+from riesz.learners.inputs.expansions import Expansions, make_expansions
 from riesz.learners.neural.engine.batching import Feed, Scales
 from riesz.learners.neural.engine.ensemble import Ensemble
-from riesz.learners.neural.engine.features import Expansions, make_expansions
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.engine.groups import (
     Countdown,
@@ -60,28 +58,9 @@ PAPER_SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class TrainedDesign:
-    """A design and its trained networks.
-
-    Attributes
-    ----------
-    design : Design
-    seed : int
-    ensemble : Ensemble
-    held_out : list of ndarray of int
-        For each network the rows that it kept for validation, in the last stage, by their positions in the design.
-    """
-
-    design: Design
-    seed: int
-    ensemble: Ensemble
-    held_out: list[npt.NDArray[np.intp]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class NetworkLearner(Learner):
-    """Settings of networks and of their training; a learner adds its own, an objective and what it makes of trained networks.
+    """Settings of networks and of their training; a learner adds its own and an objective.
 
     Parameters
     ----------
@@ -124,7 +103,7 @@ class NetworkLearner(Learner):
         return cls(stages=(Stage(1e-2, 6, 6),), **{name: value for name, value in small.items() if name in known})
 
     def __post_init__(self) -> None:
-        choices = {"keep": self.keeps, "inputs": ("standard", "splines", "paper"), "redraw": (True, False)}
+        choices = {"keep": self.keeps, "inputs": ("standard", "paper"), "redraw": (True, False)}
         whole = [
             "width",
             "depth",
@@ -157,7 +136,7 @@ class NetworkLearner(Learner):
 
     def _seen(self, sample: Design) -> tuple[Design, Expansions]:
         """The sample that networks are trained on, and how their inputs are made from it: treatment and covariates."""
-        return sample, make_expansions(sample, self.inputs == "splines")
+        return sample, make_expansions(sample, splines=False, indicators=self.inputs == "standard")
 
     @abstractmethod
     def _outcome_layers(self) -> tuple[int, int]:
@@ -175,10 +154,6 @@ class NetworkLearner(Learner):
     @abstractmethod
     def objective(self, family: str) -> Objective:
         """What the networks are trained for."""
-
-    def _fits(self, trained: Sequence[TrainedDesign]) -> list[Fit]:
-        """The fits of designs from their trained networks; by default the networks' averages."""
-        return [design.ensemble for design in trained]
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
@@ -226,11 +201,9 @@ class NetworkLearner(Learner):
             NetworkFit(weights, shape, member.scale, feed, member.origin)
             for weights, member in zip(trained, members, strict=True)
         ]
-        results = []
+        results: list[Fit] = []
         for number, (design, seed) in enumerate(zip(designs, seeds, strict=True)):
             part = slice(number * self.networks, (number + 1) * self.networks)
             solved = [replace(net, solved=objective.solve(net, design, seed)) for net in networks[part]]
-            rows = feed.rows_of(seen[design.key][0].take(design.index))
-            held_out = [np.flatnonzero(np.isin(rows, member.parts[-1][1])) for member in members[part]]
-            results.append(TrainedDesign(design, seed, Ensemble(tuple(solved), objective), held_out))
-        return self._fits(results)
+            results.append(Ensemble(tuple(solved), objective))
+        return results

@@ -15,8 +15,8 @@ from riesz.arrays import Array
 from riesz.design.derived import observed_only
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
 from riesz.learners.neural.base import NetworkLearner
-from riesz.learners.neural.engine.features import Expansion, Expansions, make_expansions
 from riesz.learners.neural.engine.groups import check_design
 from riesz.learners.neural.engine.scaling import Scale, measure
 
@@ -30,15 +30,16 @@ class ArmByArm(NetworkLearner):
         """Functions of the rows that the objective needs beside the outcome, shape (G, n)."""
 
     def _seen(self, sample: Design) -> tuple[Design, Expansions]:
-        return observed_only(sample, self._given(sample)), without_treatment(sample, self.inputs == "splines")
+        return observed_only(sample, self._given(sample)), without_treatment(sample, self.inputs == "standard")
 
     def _scale(self, design: Design, inputs: Array) -> Scale:
         return measure(design, inputs, self.inputs)
 
 
-def without_treatment(sample: Design, expand: bool) -> Expansions:
+def without_treatment(sample: Design, indicators: bool) -> Expansions:
     """Inputs that leave the treatment out: an expansion into no feature at all."""
-    return replace(make_expansions(sample, expand), treatment=Expansion(np.empty(0), np.zeros(1), np.zeros((1, 0))))
+    expansions = make_expansions(sample, splines=False, indicators=indicators)
+    return replace(expansions, treatment=Expansion(np.empty(0), np.zeros(1), np.zeros((1, 0))))
 
 
 def check_arms(design: Design, rows: int, device: str, who: str) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.base import Fit
 from riesz.learners.checks import check_settings
-from riesz.learners.companion.blending import blend
-from riesz.learners.companion.splines import make_closed_form, most_rows
-from riesz.learners.cost import MANY, closed_form_seconds, network_seconds
-from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner, TrainedDesign
-from riesz.learners.neural.engine.features import make_expansions
+from riesz.learners.cost import MANY, network_seconds
+from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
 from riesz.learners.neural.engine.groups import check_design, outcome_layers
-from riesz.learners.neural.engine.points import make_stations
 from riesz.learners.neural.engine.schedule import Keep, Stage
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
 from riesz.storage.coding import stored
@@ -44,8 +38,7 @@ class MADNet(NetworkLearner):
     constraint : {"absolute", "multiplier", "exact"}
         How h_n(beta_perp) = 0 is enforced: the paper's absolute penalty; a Lagrange multiplier learned by ascent, with
         damping (it oscillates when damping is low); or trained like ``"absolute"`` and then solved in closed form for the
-        last layer. The last helps where networks stand alone (``companion=None``), most of all after short training or with
-        few rows; see the notes.
+        last layer. The last helps most after short training or with few rows; see the notes.
     penalty : float
         Weight of the constraint, relative to the anchor's size; exact in the limit once it exceeds 2.
     growth : float
@@ -68,12 +61,9 @@ class MADNet(NetworkLearner):
     keep : {"best", "each", "last"}
         Weights kept: those with the best validation loss; for mu those with the best outcome loss and for rr those with the
         best rest (training goes on until neither improves); or the last.
-    inputs : {"standard", "splines", "paper"}
-        Standardise everything, dummies by their range; give numeric inputs as orthonormal features of a natural cubic spline,
-        too, so that the network bends early; or change only what the paper's code does.
-    companion : {"splines", None}
-        Blend the networks with closed forms of mu and rr on splines of the inputs and their products with the treatment, each
-        weighted by how well it predicts rows it has not seen; or rely on the networks alone.
+    inputs : {"standard", "paper"}
+        Standardise everything, dummies by their range, and add an indicator for each mass point of a covariate: a value that
+        carries 5% of the weight or more, unless there are only two values. Or change only what the paper's code does.
     networks : int
         Networks for each training set, whose predictions are averaged; each keeps other rows for validation.
     repeats : int, optional
@@ -83,7 +73,7 @@ class MADNet(NetworkLearner):
         Share of a training set that decides when to stop: one over a whole number, so 0.3 is a third. Clusters stay whole, unless
         there are too few for every arm to be on both sides.
     redraw : bool
-        Whether each stage draws these rows anew, without a companion. Those of a later stage have then mostly been learned from
+        Whether each stage draws these rows anew. Those of a later stage have then mostly been learned from
         before, and it ends sooner. The paper's code does so.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
@@ -98,26 +88,21 @@ class MADNet(NetworkLearner):
     With 1000 rows one repeat differs from the next by a fifth to a quarter of a standard error, with 4000 by a tenth; so more than
     2000 rows (or clusters) are split once.
 
-    The networks are blended with closed forms: ridge regressions of mu and rr on splines of the inputs and their products
-    with the treatment, and, where the treatment has arms, also a regression of mu for each arm. Networks alone bend too late for a
-    thousand rows, and the closed forms alone miss what is not additive. Both are weighed on rows that neither has seen: rr
-    by the Riesz loss, mu by the squared error, arm by arm. ``fit.details()`` shows the weights.
+    Networks bend late: with a thousand rows, closed forms on splines (:class:`~riesz.Splines`) are often closer where mu is nearly
+    additive, and networks where it is not.
 
-    ``constraint="exact"`` was measured with ``companion=None``, one network and two folds (``benchmarks/constraints.py``). For a
+    ``constraint="exact"`` was measured with one network and two folds (``benchmarks/constraints.py``). For a
     derivative it lowers rr's squared error by a sixth to a fifth with 1000 rows, however long networks train. For an ATE it
     lowers that error by a tenth after five epochs and raises it by 2 to 8% after long training. The one-step estimate's error is
     12 to 27% smaller for the ATE, with 300 and with 1000 rows; for the derivative 5 to 15% smaller with 300 rows and the same
-    with 1000. It costs one small regression a network. The default does without: its companion is such a closed form already.
+    with 1000. It costs one small regression a network.
 
     These settings were found by hand, on a few draws each of the simulations of ``riesz.datasets`` (n = 1000, some n = 4000) and
     on IHDP data sets 0 to 99. What made a difference there, as mean absolute error on IHDP 0 to 95, networks alone, five folds:
     dummies divided by their range instead of their standard deviation (0.122 to 0.114), outcome heads two layers deep (to 0.105).
-    In the blend: dummies penalised by their range in the ridge regression of mu, but not in that of rr, whose loss that would
-    raise; and a weight of mu for each arm. A patience of 5 epochs is as good as 10 with 4000 rows, but not with 600. Tried and
+    A patience of 5 epochs is as good as 10 with 4000 rows, but not with 600. Tried and
     dropped: wider and deeper bodies and a smaller learning rate (the same for up to three times the time), ten times less weight
-    decay and the exact constraint (no better), spline inputs for the networks and a second stage of fine-tuning (no difference),
-    networks that correct the closed form instead of standing beside it (as good on the simulations, worse on IHDP), mu weighed
-    with weights rr^2 (noisy where overlap is weak).
+    decay (no better), spline inputs for the networks and a second stage of fine-tuning (no difference).
 
     References
     ----------
@@ -147,7 +132,6 @@ class MADNet(NetworkLearner):
     stages: tuple[Stage, ...] = (Stage(3e-3, 100),)
     weight_decay: float = 0.1
     keep: Keep = "each"
-    companion: Literal["splines"] | None = "splines"
     networks: int = 2
     repeats: int | None = None
 
@@ -169,35 +153,24 @@ class MADNet(NetworkLearner):
         if benchmark not in PAPER_STAGES:
             raise LearnerError(f"MADNet.paper({benchmark!r}): wanted 'ate' or 'ade'.")
         settings: dict[str, Any] = {**PAPER_SETTINGS, "stages": PAPER_STAGES[benchmark]}
-        made = cls(**settings, bias_learning_rate=0.9, companion=None, repeats=1)
+        made = cls(**settings, bias_learning_rate=0.9, repeats=1)
         return replace(made, **changes)
 
     def _check_own_settings(self) -> None:
         choices = {
             "architecture": ("multihead", "fully_connected"),
             "constraint": ("absolute", "multiplier", "exact"),
-            "companion": ("splines", None),
         }
         numbers = ("penalty", "growth", "rho", "damping", "ascent")
         whole = ("head_width", "head_depth", *(() if self.repeats is None else ("repeats",)))
         check_settings(self, choices, whole, numbers)
-        if self.redraw and self.companion is not None:
-            raise LearnerError(
-                "MADNet(redraw=True): the blend with a companion needs rows that no stage has learned from. Use companion=None or "
-                "redraw=False."
-            )
 
     def usual_repeats(self, units: int) -> int:
         return self.repeats or (3 if units <= _FEW else 1)
 
     def seconds(self, design: Design, rows: int) -> float:
         inputs = len(design.covariates)
-        if inputs < MANY:
-            return 0.0
-        trained = self.networks * network_seconds(rows, inputs, self.width)
-        if self.companion is None:
-            return trained
-        return trained + (1 + self.networks) * closed_form_seconds(most_rows(rows, inputs), inputs)
+        return self.networks * network_seconds(rows, inputs, self.width) if inputs >= MANY else 0.0
 
     def check(self, design: Design, rows: int) -> None:
         check_design(design, rows, self.device, "MADNet")
@@ -205,20 +178,7 @@ class MADNet(NetworkLearner):
     def describe(self, family: str) -> str:
         usual = (MADNet.architecture, MADNet.constraint)
         unusual = [one.replace("_", " ") for one in (self.architecture, self.constraint) if one not in usual]
-        beside = "" if self.companion is None else " with splines"
-        return f"MADNet{beside}" + (f" ({', '.join(unusual)})" if unusual else "")
-
-    def _fits(self, trained: Sequence[TrainedDesign]) -> list[Fit]:
-        if self.companion is None:
-            return [one.ensemble for one in trained]
-        samples = {one.design.key: one.design.sample for one in trained}
-        stations = {key: make_stations(one, make_expansions(one, expand=True)) for key, one in samples.items()}
-        fits: list[Fit] = []
-        for one in trained:
-            points = stations[one.design.key]
-            closed = make_closed_form(one.design, points, one.seed)
-            fits.append(blend(one.ensemble, closed, points, one.design, one.held_out, one.seed))
-        return fits
+        return "MADNet" + (f" ({', '.join(unusual)})" if unusual else "")
 
     def _outcome_layers(self) -> tuple[int, int]:
         return outcome_layers(self.architecture, self.head_width, self.head_depth)

@@ -18,8 +18,8 @@ from torch import Tensor
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.neural.engine.features import Expansions
-from riesz.learners.neural.engine.points import Stations, make_stations
+from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
+from riesz.learners.inputs.expansions import Expansions
 from riesz.learners.neural.engine.scaling import Scale
 
 
@@ -84,7 +84,7 @@ class Units:
     raw_spread: float
 
 
-def make_units(sample: Design, stations: Stations) -> Units:
+def make_units(sample: Design, stations: EvaluationPoints) -> Units:
     """Means and standard deviations of one sample."""
     x, treatment, y = stations.inputs(sample.index), sample.treatment, sample.y
     spread = x.std(axis=0)
@@ -135,7 +135,7 @@ class Feed:
     """
 
     def __init__(self, samples: Sequence[Design], device: torch.device, expansions: Sequence[Expansions]) -> None:
-        stations = [make_stations(sample, how) for sample, how in zip(samples, expansions, strict=True)]
+        stations = [make_evaluation_points(sample, how) for sample, how in zip(samples, expansions, strict=True)]
         first = stations[0]
         self.device, self.expansions = device, expansions
         self._samples = tuple(samples)  # kept, so that no other sample can get their keys

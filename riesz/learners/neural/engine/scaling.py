@@ -14,9 +14,10 @@ import numpy as np
 
 from riesz.arrays import Array
 from riesz.design.design import Design
+from riesz.learners.inputs.units import units
 from riesz.storage.coding import stored
 
-Inputs = Literal["standard", "splines", "paper"]
+Inputs = Literal["standard", "paper"]
 
 
 @stored
@@ -65,7 +66,7 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
     design : Design
     inputs : ndarray, shape (n, d)
         The network's inputs for these rows, before scaling.
-    kind : {"standard", "splines", "paper"}
+    kind : {"standard", "paper"}
         ``"paper"``: the outcome is standardised, the treatment min-max scaled, and nothing else changed.
     """
     share = design.weights / design.weights.sum()
@@ -87,23 +88,3 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
         return Scale(centre, spread, low, span, y_mean, y_spread, unit, unit)
     spread = units(inputs, share, constant=np.inf)
     return Scale(share @ inputs, spread, low, span, y_mean, y_spread, unit, unit)
-
-
-def units(columns: Array, share: Array, constant: float) -> Array:
-    """What columns are divided by: standard deviations, but the range where there are two values.
-
-    The standard deviation of a dummy is small if it is rare. Divided by it, a rare dummy would be far larger than the other inputs.
-
-    Parameters
-    ----------
-    columns : ndarray, shape (n, d)
-    share : ndarray, shape (n,)
-        Weights of the rows, with sum one.
-    constant : float
-        What columns are divided by that do not vary.
-    """
-    least, most = columns.min(axis=0), columns.max(axis=0)
-    centre = share @ columns
-    spread = np.sqrt(share @ (columns - centre) ** 2)
-    two = ((columns == least) | (columns == most)).all(axis=0)
-    return np.where(spread > 1e-9 * np.abs(centre), np.where(two, most - least, spread), constant)

@@ -13,10 +13,9 @@ import torch
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.learners.base import Fit
-from riesz.learners.companion.blending import Blend, Blended
+from riesz.learners.inputs.expansions import Expansions
 from riesz.learners.neural.engine.batching import Feed
 from riesz.learners.neural.engine.ensemble import Ensemble
-from riesz.learners.neural.engine.features import Expansions
 from riesz.learners.neural.engine.fit import NetworkFit, Trained
 from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.engine.scaling import Scale
@@ -68,16 +67,18 @@ class StoredNetwork:
 @stored
 @dataclass(frozen=True)
 class StoredNetworks:
-    """The networks of one training set, and their blend with a closed form, if they have one."""
+    """The networks of one training set."""
 
     networks: tuple[StoredNetwork, ...]
-    blend: Blend | None
+
+    def weights(self) -> dict[str, float]:
+        """Weights of a closed form beside the networks: none, as in files of blended networks that this version reads."""
+        return {}
 
 
-def store(fit: Ensemble | Blended) -> StoredNetworks:
+def store(fit: Ensemble) -> StoredNetworks:
     """The arrays of a fit."""
-    ensemble, blend = (fit.networks, fit.blend) if isinstance(fit, Blended) else (fit, None)
-    return StoredNetworks(tuple(_store(network) for network in ensemble.networks), blend)
+    return StoredNetworks(tuple(_store(network) for network in fit.networks))
 
 
 def _store(fit: NetworkFit) -> StoredNetwork:
@@ -98,11 +99,7 @@ def _store(fit: NetworkFit) -> StoredNetwork:
 def restore(stored: Sequence[StoredNetworks], sample: Design, objective: Objective) -> list[Fit]:
     """Fits from their arrays, on the processor; all were fitted on one sample for one objective."""
     feed = Feed([sample], torch.device("cpu"), [stored[0].networks[0].expansions])
-    fits: list[Fit] = []
-    for parts in stored:
-        ensemble = Ensemble(tuple(_restore(network, feed) for network in parts.networks), objective)
-        fits.append(ensemble if parts.blend is None else Blended(ensemble, parts.blend))
-    return fits
+    return [Ensemble(tuple(_restore(network, feed) for network in parts.networks), objective) for parts in stored]
 
 
 def _restore(stored: StoredNetwork, feed: Feed) -> NetworkFit:

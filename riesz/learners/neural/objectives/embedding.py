@@ -24,7 +24,7 @@ from riesz.crossfit.folds import draw_part
 from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
-from riesz.learners.companion.splines import MOST_ROWS
+from riesz.learners.cost import MOST_ROWS
 from riesz.learners.linear.ridge import choose_outcome_penalty, make_basis
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.objectives.outcome import OutcomeLoss

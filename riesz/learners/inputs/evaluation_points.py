@@ -1,15 +1,15 @@
-"""The points at which networks are evaluated: each row with every point at which its moment reads mu.
+"""The points at which learners evaluate functions: each row with every point at which its moment reads mu.
 
-The points of a row are its *stations*. Where the observed row is one of them (binary ATE: it equals the a=1 or the a=0
-point) it is not evaluated again. The covariates are kept once.
+Where the observed row is one of them (binary ATE: it equals the a=1 or the a=0 point) it is not evaluated again. The covariates
+are kept once.
 
-Shapes: n rows, S stations, t treatment columns, c covariates, R readings.
+Shapes: n rows, S points per row, t treatment columns, c covariates' inputs, R readings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,34 +17,36 @@ import numpy.typing as npt
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Points
-from riesz.learners.neural.engine.features import Expansion, Expansions
+from riesz.learners.inputs.expansions import Expansion, Expansions
 
 Changed = tuple[npt.NDArray[np.intp], Array, Array | None]
 
 
 @dataclass(frozen=True)
-class Stations:
-    """The points of every row of a sample, as inputs of a network.
+class EvaluationPoints:
+    """The points of every row of a sample, as inputs of a learner.
 
     Attributes
     ----------
     expansions : Expansions
-        How the inputs were made.
+        How the inputs are made.
     covariates : ndarray, shape (n, c)
     treatment : ndarray, shape (n, S, t)
     tangent : ndarray, shape (n, S, t)
-        Derivative of the treatment's inputs along the treatment, where some reading wants one; else zero.
+        Derivative of the treatment's inputs along the treatment, where some reading is one; else zero.
     raw : ndarray, shape (n, S, arms)
         The treatment itself.
     slope : ndarray, shape (S,)
-        1 where some reading wants the derivative along the treatment.
+        1 where some reading is the derivative along the treatment.
     changed : dict
-        Station to (columns of the covariate block, values, tangents or None), where a reading changes covariates.
+        Point to (columns of the covariate block, values, tangents or None), where a reading changes covariates.
     observed : ndarray of int, shape (n,)
-        The station of the observed row.
+        The point of the observed row.
     of_reading : ndarray of int, shape (R,)
-    bent : ndarray of bool, shape (t + c,)
-        Which inputs are the bent parts of a spline.
+    sources : ndarray of int, shape (t + c,)
+        The covariate that each input is made from, -1 for the treatment.
+    roles : ndarray of int, shape (t + c,)
+        What each input is of its source: a :class:`~riesz.learners.inputs.expansions.Role`.
     """
 
     expansions: Expansions
@@ -56,14 +58,31 @@ class Stations:
     changed: dict[int, Changed]
     observed: npt.NDArray[np.intp]
     of_reading: npt.NDArray[np.intp]
-    bent: npt.NDArray[np.bool_]
+    sources: npt.NDArray[np.intp]
+    roles: npt.NDArray[np.intp]
 
     def inputs(self, rows: npt.NDArray[np.intp]) -> Array:
         """The inputs of some observed rows, shape (b, t + c)."""
         return np.hstack([self.treatment[rows, self.observed[rows]], self.covariates[rows]])
 
+    def take(self, rows: npt.NDArray[np.intp]) -> EvaluationPoints:
+        """The points of some rows."""
+        changed = {
+            point: (columns, values[rows], None if tangents is None else tangents[rows])
+            for point, (columns, values, tangents) in self.changed.items()
+        }
+        return replace(
+            self,
+            covariates=self.covariates[rows],
+            treatment=self.treatment[rows],
+            tangent=self.tangent[rows],
+            raw=self.raw[rows],
+            changed=changed,
+            observed=self.observed[rows],
+        )
 
-def make_stations(sample: Design, expansions: Expansions) -> Stations:
+
+def make_evaluation_points(sample: Design, expansions: Expansions) -> EvaluationPoints:
     """Find the distinct points of a sample."""
     covariates = _Covariates(sample, expansions.covariates)
     observed_treatment = sample.treatment
@@ -71,39 +90,49 @@ def make_stations(sample: Design, expansions: Expansions) -> Stations:
     slopes: list[float] = []
     changed: dict[int, Changed] = {}
     of_reading = []
-    for point in sample.readings():
-        change = covariates.changed(point)
+    for reading in sample.readings():
+        change = covariates.changed(reading)
         index = None
         if change is None:
-            same = (s for s, one in enumerate(raws) if s not in changed and np.array_equal(one, point.treatment))
+            same = (s for s, raw in enumerate(raws) if s not in changed and np.array_equal(raw, reading.treatment))
             index = next(same, None)
         if index is None:
             index = len(raws)
-            raws.append(point.treatment)
+            raws.append(reading.treatment)
             slopes.append(0.0)
             if change is not None:
                 changed[index] = change
-        slopes[index] = max(slopes[index], point.treatment_slope)
+        slopes[index] = max(slopes[index], reading.treatment_slope)
         of_reading.append(index)
     observed = np.full(len(sample), -1, dtype=np.intp)
-    for s, one in enumerate(raws):
+    for s, raw in enumerate(raws):
         if s not in changed:
-            observed[(observed < 0) & (one == observed_treatment).all(axis=1)] = s
+            observed[(observed < 0) & (raw == observed_treatment).all(axis=1)] = s
     if (observed < 0).any():
         observed[:] = len(raws)
         raws.append(observed_treatment)
         slopes.append(0.0)
     raw, slope = np.stack(raws, axis=1), np.array(slopes)
-    made = expansions.treatment
-    if made is None:
+    how = expansions.treatment
+    if how is None:
         treatment, tangent = raw, np.broadcast_to(slope[:, None], raw.shape)
+        roles = np.zeros(raw.shape[2], dtype=np.intp)
     else:
-        treatment, tangent = made.features(raw[..., 0]), made.slopes(raw[..., 0]) * slope[:, None]
-    bent = np.concatenate(
-        [np.arange(treatment.shape[2]) > 0 if made else np.zeros(raw.shape[2], bool), covariates.bent]
+        treatment, tangent = how.features(raw[..., 0]), how.slopes(raw[..., 0]) * slope[:, None]
+        roles = how.roles
+    return EvaluationPoints(
+        expansions=expansions,
+        covariates=covariates.block,
+        treatment=treatment,
+        tangent=tangent,
+        raw=raw,
+        slope=slope,
+        changed=changed,
+        observed=observed,
+        of_reading=np.array(of_reading, dtype=np.intp),
+        sources=np.concatenate([np.full(treatment.shape[2], -1), covariates.sources]),
+        roles=np.concatenate([roles, covariates.roles]),
     )
-    readings = np.array(of_reading, dtype=np.intp)
-    return Stations(expansions, covariates.block, treatment, tangent, raw, slope, changed, observed, readings, bent)
 
 
 class _Covariates:
@@ -113,11 +142,13 @@ class _Covariates:
         self._sample = sample
         self._columns = sample.x
         self._expansions = expansions
-        ends = np.cumsum([one.size for one in self._expansions], dtype=np.intp)
-        self._places = [np.arange(end - one.size, end) for end, one in zip(ends, self._expansions, strict=True)]
-        pieces = [one.features(column) for one, column in zip(self._expansions, self._columns.T, strict=True)]
+        sizes = [how.size for how in self._expansions]
+        ends = np.cumsum(sizes, dtype=np.intp)
+        self._places = [np.arange(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        pieces = [how.features(column) for how, column in zip(self._expansions, self._columns.T, strict=True)]
         self.block: Array = np.hstack(pieces) if pieces else self._columns
-        self.bent = np.concatenate([np.zeros(0, bool), *(np.arange(one.size) > 0 for one in self._expansions)])
+        self.sources = np.repeat(np.arange(len(sizes)), sizes)
+        self.roles = np.concatenate([np.zeros(0, dtype=np.intp), *(how.roles for how in self._expansions)])
 
     def changed(self, point: Points) -> Changed | None:
         """Which columns of the block a reading changes, to what, and with which tangents; None when it changes none."""

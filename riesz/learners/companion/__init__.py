@@ -1,1 +1,0 @@
-"""Closed forms on smooth features, and how they are blended with networks."""

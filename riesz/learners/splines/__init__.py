@@ -1,0 +1,1 @@
+"""The closed form on splines and their products."""

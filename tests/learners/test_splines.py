@@ -1,0 +1,354 @@
+"""The closed form on splines: exact where theory says so, close where it bends, jumps or interacts, sparse where little matters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riesz
+from riesz import datasets
+from riesz.design.design import Design
+from riesz.learners.base import Fit
+from riesz.learners.inputs.evaluation_points import make_evaluation_points
+from riesz.learners.inputs.units import units
+from riesz.learners.linear.ridge import make_basis
+from riesz.learners.splines.features import NONE, Features, evaluate
+from riesz.learners.splines.learner import measure
+from riesz.learners.splines.shrinkage import Quadratic, group_penalties
+
+SPLINES = riesz.Splines()
+EXACT = riesz.Splines(penalty=0, rr_penalty=0)
+
+
+class Quiet:
+    """Takes progress updates and does nothing."""
+
+    def done(self) -> None: ...
+
+    def tell(self, **facts: object) -> None: ...
+
+
+def design_of(formula: str, data: pd.DataFrame, *estimands: riesz.estimands.Estimand, **options: object) -> Design:
+    return riesz.estimate(formula, data, list(estimands), learner="linear", **options).model.blueprint.design
+
+
+def fitted(design: Design, learner: riesz.Splines = SPLINES) -> Fit:
+    (fit,) = learner.fit([design], [0], Quiet())
+    return fit
+
+
+@pytest.mark.parametrize("name", ["binary", "continuous", "arms"])
+def test_a_truth_among_the_features_is_found(name: str) -> None:
+    """Mu linear in the inputs and their products with the treatment, no noise: exact, with its derivatives."""
+    simulation = datasets.get(name)
+    data = simulation.draw(400, seed=2).data
+    treatment = simulation.assignment.treatment.name
+    a = pd.factorize(data[treatment])[0] if name == "arms" else data[treatment].astype(float)
+    data[simulation.outcome.name] = 1.0 + a * (0.5 + data["x1"]) - data["x2"]
+    questions = [simulation.questions[verb] for verb in simulation.questions if verb not in ("policy", "ipe")]
+    treat = re.search(r"treat\([^)]*\)", simulation.formula)
+    assert treat is not None
+    design = design_of(f"{simulation.outcome.name} ~ {treat[0]} + x1 + x2", data, *questions)
+    mu = fitted(design).predict(design).mu
+    np.testing.assert_allclose(mu.observed, design.y, atol=1e-3)
+    slopes = design.is_derivative
+    if slopes.any():
+        np.testing.assert_allclose(mu.slopes[slopes][0], 0.5 + data["x1"], atol=1e-2)
+
+
+def test_mu_bends_where_the_truth_does() -> None:
+    generator = np.random.default_rng(0)
+    data = pd.DataFrame({"x": generator.uniform(-2, 2, 1000), "a": generator.integers(0, 2, 1000)})
+    data["y"] = np.sin(2 * data["x"]) + data["a"] + 0.2 * generator.standard_normal(1000)
+    design = design_of("y ~ treat(a) + x", data, riesz.ATE())
+    truth = np.sin(2 * data["x"]) + data["a"]
+    assert np.mean((fitted(design).predict(design).mu.observed - truth) ** 2) < 0.01 * np.var(truth)
+
+
+def test_mu_sees_the_products_of_strong_covariates() -> None:
+    """Without products of covariates, x1 x2 cannot be told from noise."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((1000, 10))
+    data = pd.DataFrame(x, columns=[f"x{j}" for j in range(10)]).assign(a=rng.integers(0, 2, 1000))
+    truth = x[:, 0] + x[:, 1] + 2 * x[:, 0] * x[:, 1]
+    data["y"] = truth + rng.standard_normal(1000)
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    with_products, without = (
+        np.mean((fitted(design, learner).predict(design).mu.observed - truth) ** 2) / np.var(truth)
+        for learner in (SPLINES, riesz.Splines(interactions=0))
+    )
+    assert with_products < 0.1 < 0.4 < without
+
+
+def test_covariates_that_do_not_matter_are_dropped() -> None:
+    """Two of 40 covariates matter: few features stay, and mu is closer to the truth than one ridge penalty brings it."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((500, 40))
+    data = pd.DataFrame(x, columns=[f"x{j}" for j in range(40)]).assign(a=rng.integers(0, 2, 500))
+    truth = np.sin(2 * x[:, 0]) + x[:, 1]
+    data["y"] = truth + rng.standard_normal(500)
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    sparse = fitted(design)
+    assert sparse.details()["features"] < 60
+    errors = [
+        np.mean((fitted(design, learner).predict(design).mu.observed - truth) ** 2)
+        for learner in (SPLINES, riesz.Splines(penalty=0.1), riesz.Splines(penalty=1.0))
+    ]
+    assert errors[0] < 0.5 * min(errors[1:])
+
+
+@pytest.mark.parametrize("learner", [SPLINES, riesz.Splines(penalty=0.1, rr_penalty=0.1)])
+def test_slopes_are_derivatives_of_values(continuous_frame: pd.DataFrame, learner: riesz.Splines) -> None:
+    step = 1e-5
+    formula = "y ~ treat(d) + x1 + x2"
+    design = design_of(formula, continuous_frame, riesz.ADE())
+    fit = fitted(design, learner)
+    at = fit.predict(design)
+    moved = [
+        fit.predict(design_of(formula, continuous_frame.assign(d=continuous_frame["d"] + shift), riesz.ADE()))
+        for shift in (step, -step)
+    ]
+    for name in ("mu", "rr"):
+        up, down = (getattr(there, name).observed for there in moved)
+        np.testing.assert_allclose(getattr(at, name).slopes[..., 0, :], (up - down) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+def test_slopes_of_products_are_derivatives_of_values(continuous_frame: pd.DataFrame) -> None:
+    """Of two covariates and the treatment, also where a covariate is what moves."""
+    step = 1e-6
+    question = riesz.CustomMoment(lambda mu, data: mu.derivative(data, wrt="x1") + mu.derivative(data, wrt="d"))
+    features = Features(*(np.array(numbers) for numbers in ([NONE, 5, 5, 6], [NONE, NONE, 11, 11], [0, 0, NONE, 0])))
+
+    def values(data: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        design = design_of("y ~ treat(d) + x1 + x2", data, question)
+        phi = evaluate(features, shares, make_evaluation_points(design, expansions), design)
+        return phi.observed, phi.slopes
+
+    expansions, shares = measure(design_of("y ~ treat(d) + x1 + x2", continuous_frame, question), True)
+    slopes = values(continuous_frame)[1]
+    inside = continuous_frame["x1"].between(*expansions.covariates[0].knots[[0, -1]])
+    for reading, column in enumerate(("x1", "d")):
+        up, down = (
+            values(continuous_frame.assign(**{column: continuous_frame[column] + sign * step}))[0] for sign in (1, -1)
+        )
+        difference = (up - down) / (2 * step)
+        np.testing.assert_allclose(slopes[:, reading, inside], difference[:, inside], rtol=1e-4, atol=1e-5)
+
+
+def test_products_stay_bounded_beyond_the_outer_knots(binary_frame: pd.DataFrame) -> None:
+    design = design_of("y ~ treat(a) + x1 + x2", binary_frame, riesz.ATE())
+    expansions, shares = measure(design, True)
+    far = design_of("y ~ treat(a) + x1 + x2", binary_frame.assign(x1=1e6), riesz.ATE())
+    product = Features(*(np.array([number]) for number in (1, 6, NONE)))
+    spline, other = expansions.covariates
+    phi = evaluate(product, shares, make_evaluation_points(far, expansions), far)
+    x2 = np.clip(binary_frame["x2"].to_numpy(), *other.knots[[0, -1]])
+    np.testing.assert_allclose(phi.observed[0], spline.features(spline.knots[-1:])[0, 0] * other.features(x2)[:, 0])
+
+
+def test_group_penalties_shrink_noise_away_and_leave_signal() -> None:
+    rng = np.random.default_rng(3)
+    n, groups = 2000, np.repeat(np.arange(30), 3)
+    x = rng.standard_normal((90, n))
+    theta = np.where(groups < 2, 0.5, 0.0)
+    y = theta @ x + rng.standard_normal(n)
+    gram, linear = x @ x.T / n, x @ y / n
+    problem = Quadratic(gram, linear, float(n), lambda at, used: float(np.mean((y - at @ x) ** 2)))
+    found = group_penalties(problem, groups, sparsity=2.0)
+    assert found.kept[:6].tolist() == list(range(6))
+    expected = np.linalg.lstsq(x[found.kept].T, y)[0]
+    np.testing.assert_allclose(found.theta[:6], expected[:6], atol=0.01)
+    dense = group_penalties(problem, groups, sparsity=0.0)
+    assert len(found.kept) <= 12 < len(dense.kept)
+    free = group_penalties(problem, np.where(groups == 29, NONE, groups), sparsity=2.0)
+    assert set(range(87, 90)) <= set(free.kept)
+    np.testing.assert_array_equal(free.penalty[np.isin(free.kept, range(87, 90))], 0.0)
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize(
+    ("frame", "formula", "questions"),
+    [
+        ("binary_frame", "y ~ treat(a) + x1 + x2 + g", [riesz.ATE(), riesz.ATT(), riesz.Mean(1)]),
+        ("continuous_frame", "y ~ treat(d) + x1 + g", [riesz.ADE(), riesz.IPE("where(x1 > 0, 1, -0.5)")]),
+        ("continuous_frame", "y ~ treat(d) + x1 + x2", [riesz.Shift(0.5)]),
+        ("arms_frame", "y ~ treat(arm, reference='placebo') + x1 + x2", [riesz.ATE()]),
+    ],
+)
+def test_without_penalty_and_splitting_all_estimators_agree(
+    request: pytest.FixtureRequest,
+    frame: str,
+    formula: str,
+    questions: list[riesz.estimands.Estimand],
+    weights: str | None,
+) -> None:
+    """direct == ipw == dr == tmle, since mu and rr are in one linear class."""
+    data = request.getfixturevalue(frame)
+    fit = riesz.estimate(formula, data, questions, learner=EXACT, folds=1, weights=weights)
+    values = fit.estimates["estimate"].unstack()
+    spread = values.max(axis=1) - values.min(axis=1)
+    assert (spread < 1e-7 * (1 + values.abs().max(axis=1))).all(), values
+
+
+@pytest.mark.parametrize("name", datasets.SIMULATIONS)
+def test_every_verb(name: str, tmp_path: Path) -> None:
+    """All questions of every simulation in one fit; dr equals tmle, and a file predicts as the fit does."""
+    simulation = datasets.get(name)
+    data = simulation.draw(300, seed=1).data
+    options = {"cluster": "village"} if "village" in data else {}
+    if set(data[simulation.outcome.name].unique()) == {0, 1}:
+        options["family"] = "binomial"
+    fit = riesz.estimate(
+        simulation.formula, data, list(simulation.questions.values()), learner=SPLINES, folds=2, **options
+    )
+    assert np.isfinite(fit.params).all()
+    values = fit.estimates["estimate"].unstack()
+    if "family" in options:
+        assert fit.fittedvalues.between(0, 1).all()
+    else:
+        np.testing.assert_allclose(values["dr"], values["tmle"], rtol=1e-8)
+    fit.save(tmp_path / "fit.riesz")
+    again = riesz.load(tmp_path / "fit.riesz")
+    np.testing.assert_array_equal(again.params, fit.params)
+    assert again.model.learner == SPLINES
+    pd.testing.assert_frame_equal(again.details(), fit.details())
+
+
+def test_a_loaded_fit_predicts(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+    fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=SPLINES, folds=2)
+    fit.save(tmp_path / "fit.riesz")
+    new = binary_frame.head(5).assign(x1=[0.0, 1.0, -1.0, 4.0, -4.0])
+    pd.testing.assert_frame_equal(riesz.load(tmp_path / "fit.riesz").predict(new), fit.predict(new))
+
+
+def zero_inflated(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows with 40% exact zeros of z, where treatment is likely and the outcome jumps; and the true mu."""
+    rng = np.random.default_rng(seed)
+    z = np.where(rng.uniform(size=n) < 0.4, 0.0, rng.gamma(2.0, size=n))
+    a = (rng.uniform(size=n) < np.where(z == 0, 0.75, 0.25)).astype(float)
+    mu = a + 3.0 * (z == 0) + np.log1p(z)
+    return pd.DataFrame({"y": mu + rng.standard_normal(n), "a": a, "z": z}), mu
+
+
+def test_a_jump_at_a_mass_point_is_seen() -> None:
+    data, mu = zero_inflated(1000, seed=1)
+    fit = riesz.ate("y ~ treat(a) + z", data, learner=SPLINES)
+    assert abs(fit.params["ATE"] - 1) < 3 * fit.bse["ATE"]
+    blind = riesz.ate("y ~ treat(a) + z", data, learner=riesz.Splines(indicators=False))
+    seen, unseen = (np.mean((np.asarray(one.predictions.mu.observed).ravel() - mu) ** 2) for one in (fit, blind))
+    assert seen < 0.3 * unseen
+
+
+def test_arms_may_have_regressions_of_their_own() -> None:
+    """One arm is a noisy line, the other bends without noise."""
+    generator = np.random.default_rng(3)
+    x, a = generator.uniform(-2, 2, (600, 6)), generator.integers(0, 2, 600)
+    data = pd.DataFrame(x, columns=[f"x{j}" for j in range(6)]).assign(a=a)
+    truth = np.where(a == 1, x @ np.full(6, 0.3), 3 * np.sin(2 * x[:, 0]))
+    data["y"] = truth + np.where(a == 1, 2 * generator.standard_normal(600), 0.0)
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    fit = fitted(design)
+    mu = fit.predict(design).mu
+    assert np.isnan(fit.details()["penalty"])
+    assert np.mean((mu.observed - truth)[a == 0] ** 2) < 0.01 * truth[a == 0].var()
+    readings = mu.values[0 if np.allclose(mu.values[0][a == 1], mu.observed[a == 1]) else 1]
+    np.testing.assert_allclose(readings[a == 1], mu.observed[a == 1])
+
+
+def test_small_arms_share_a_regression(binary_frame: pd.DataFrame) -> None:
+    few = pd.concat([binary_frame[binary_frame["a"] == 0], binary_frame[binary_frame["a"] == 1].head(20)])
+    fit = fitted(design_of("y ~ treat(a) + x1 + x2", few, riesz.ATE()))
+    assert np.isfinite(fit.details()["penalty"])
+
+
+def test_inputs_come_from_the_covariates_of_all_rows(binary_frame: pd.DataFrame) -> None:
+    """Not from y or the treatment, and not from a fold."""
+    fits = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=SPLINES, folds=3)._crossfit.fits
+    shuffled = binary_frame.assign(y=binary_frame["y"].to_numpy()[::-1], a=binary_frame["a"].to_numpy()[::-1])
+    fits += riesz.ate("y ~ treat(a) + x1 + x2", shuffled, learner=SPLINES, folds=3)._crossfit.fits
+    for fit in fits[1:]:
+        for one, other in zip(fit.expansions.covariates, fits[0].expansions.covariates, strict=True):
+            np.testing.assert_array_equal(one.knots, other.knots)
+            np.testing.assert_array_equal(one.rotation, other.rotation)
+
+
+def test_many_columns_leave_out_products() -> None:
+    generator = np.random.default_rng(0)
+    data = pd.DataFrame(generator.standard_normal((120, 150)), columns=[f"x{j}" for j in range(150)])
+    data["a"] = np.arange(120) % 2
+    data["y"] = data["x0"] + data["a"]
+    fit = riesz.ate("y ~ treat(a) + .", data, learner=SPLINES, folds=2)
+    assert np.isfinite(fit.params).all()
+
+
+def test_no_covariates() -> None:
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"a": np.arange(200) % 2})
+    data["y"] = data["a"] + rng.standard_normal(200)
+    fit = riesz.ate("y ~ treat(a)", data, learner=SPLINES, folds=2)
+    means = data.groupby("a")["y"].mean()
+    assert fit.params["ATE"] == pytest.approx(means[1] - means[0], abs=0.1)
+
+
+def test_units_do_not_matter(binary_frame: pd.DataFrame) -> None:
+    formula = "y ~ treat(a) + x1 + x2 + g"
+    plain = riesz.ate(formula, binary_frame, learner=SPLINES)
+    changed = binary_frame.assign(x1=1e4 * binary_frame["x1"] + 7, y=3 * binary_frame["y"] - 5)
+    other = riesz.ate(formula, changed, learner=SPLINES)
+    np.testing.assert_allclose(other.params, 3 * plain.params, rtol=1e-5)
+    np.testing.assert_allclose(other.bse, 3 * plain.bse, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"penalty": -1.0}, "penalty=-1.0"),
+        ({"rr_penalty": "gcv"}, "rr_penalty='gcv'"),
+        ({"interactions": -1}, "interactions=-1"),
+        ({"interactions": 1.5}, "interactions=1.5"),
+        ({"indicators": "yes"}, "indicators='yes'"),
+    ],
+)
+def test_bad_settings(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(riesz.LearnerError, match=re.escape(words)):
+        replace(SPLINES, **settings)
+
+
+def test_units_are_ranges_of_dummies_and_deviations_of_the_rest() -> None:
+    columns = np.array([[0.0, 0.0, 5.0, 1.0], [0.0, 1.0, 5.0, 2.0], [1e-10, 2.0, 5.0, 2.0], [0.0, 3.0, 5.0, 1.0]])
+    share = np.array([0.1, 0.2, 0.3, 0.4])
+    mean = share @ columns[:, 1]
+    expected = [1e-10, np.sqrt(share @ (columns[:, 1] - mean) ** 2), np.inf, 1.0]
+    np.testing.assert_allclose(units(columns, share, constant=np.inf), expected)
+
+
+def test_a_rare_dummy_is_penalised_in_its_own_units() -> None:
+    """With two-valued columns alone, the ridge regression is that of the raw columns."""
+    generator = np.random.default_rng(6)
+    data = pd.DataFrame(generator.integers(0, 2, (400, 12)), columns=[f"x{j}" for j in range(12)])
+    data["rare"] = (np.arange(400) % 40 == 0).astype(int)
+    data["a"] = generator.integers(0, 2, 400)
+    data["y"] = data["x0"] + 0.3 * generator.standard_normal(400)
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    z = design.z
+    scale = units(z, design.weights / design.weights.sum(), constant=1.0)
+    basis = make_basis(design, design.weights, design.y[None], units=scale)
+    kept = [name != "Intercept" for name in design.names]
+    centred = z - z.mean(axis=0)
+    gram = centred[:, kept].T @ centred[:, kept] / 400
+    direct = np.linalg.solve(gram + 0.5 * np.eye(len(gram)), centred[:, kept].T @ design.y / 400)
+    np.testing.assert_allclose(basis.solve(basis.projections[:, 0], 0.5)[kept], direct, atol=1e-10)
+
+
+def test_importing_it_does_not_import_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, riesz; riesz.Splines(); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
