@@ -71,9 +71,9 @@ class Boosting(Learner):
     with its readings and its cluster.
 
     The default ``rr`` was chosen on 47 worlds of ``riesz.datasets.random_world`` (binary treatment, even seeds, one repeat). Root
-    mean square distance from the oracle's estimate in oracle standard errors, median width relative to the oracle's, and mean squared
-    error of rr relative to its square: ``"constrained"`` 0.71, 1.00, 0.14; ``"riesz"`` 0.75, 1.08, 0.16; ``"propensity"`` 0.65,
-    1.04, 0.15. Their first numbers do not differ by more than chance explains.
+    mean square distance from the oracle's estimate in oracle standard errors, median width relative to the oracle's, and mean
+    squared error of rr relative to its square: ``"constrained"`` 0.71, 1.00, 0.14; ``"riesz"`` 0.75, 1.08, 0.16; ``"propensity"``
+    0.65, 1.04, 0.15. Their first numbers do not differ by more than chance explains.
 
     LightGBM runs with one thread, in deterministic mode: the same seed gives the same bits in every thread and process.
 
