@@ -147,6 +147,11 @@ class CrossFit:
     left_out: Mapping[str, str]
     splits: tuple[Sequence[Split], ...]
 
+    @property
+    def fits(self) -> tuple[Fit, ...]:
+        """All fits, candidate by candidate."""
+        return tuple(fit for candidate in self.candidates for fit in candidate.fits)
+
 
 def make_splits(labels: Sequence[Labels]) -> list[Split]:
     """Splits from fold labels: one per label, or with labels in two dimensions (two-way clusters) one per pair of labels.

@@ -136,7 +136,7 @@ def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[An
 def _take_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     model, crossfit, writer = contents.model, contents.crossfit, Writer()
     document = {
-        **_write_model(model, [fit for candidate in crossfit.candidates for fit in candidate.fits], writer),
+        **_write_model(model, crossfit.fits, writer),
         **_write_candidates(contents, writer),
         "clusters": _write_clusters(contents.clusters, writer),
         "fitted": writer.write(
