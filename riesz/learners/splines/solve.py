@@ -23,7 +23,7 @@ from riesz.design.design import Design
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.learner import Penalty, fit_logistic
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
-from riesz.learners.splines.features import NONE, Numbers, joined, penalty_groups
+from riesz.learners.splines.features import NONE, Features, Numbers, joined, penalty_groups
 from riesz.learners.splines.pool import (
     MOST_FEATURES,
     Pool,
