@@ -27,7 +27,7 @@ def test_a_file_of_each_learner_loads(name: str) -> None:
     assert "ATE" in str(fit.summary())
 
 
-def test_networks_blended_with_splines_keep_their_description_and_diagnostics() -> None:
+def test_networks_blended_with_splines_keep_their_description_and_diagnostics(tmp_path: Path) -> None:
     """This version does not blend; estimates, history and the weights of the blend are still shown, and saved again."""
     fit = riesz.load(FOLDER / "madnet.riesz")
     assert EXPECTED["madnet"]["describes"] in str(fit.summary())
@@ -38,8 +38,11 @@ def test_networks_blended_with_splines_keep_their_description_and_diagnostics() 
     assert (details["epochs"] > 0).all()
     assert {"epoch", "network"} <= set(fit.history.columns)
     assert len(fit.balance())
-    with pytest.raises(riesz.RieszError, match="cannot be fitted again"):
-        fit.refit(seed=1)
+    fit.save(tmp_path / "again.riesz")
+    again = riesz.load(tmp_path / "again.riesz")
+    assert str(again.summary()) == str(fit.summary())
+    pd.testing.assert_frame_equal(again.details(), details)
+    pd.testing.assert_frame_equal(again.history, fit.history)
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if "predicted" in EXPECTED[name]])
