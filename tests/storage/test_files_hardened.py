@@ -676,11 +676,11 @@ def test_content_that_makes_no_sense(binary_frame: pd.DataFrame, tmp_path: Path)
 
 
 def test_scores_that_overflow_are_refused_without_a_warning(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
-    """Those of a learner in a stack, whose squared distance from the stack is part of the variance."""
+    """Those with another learner, whose squared distance from those of the stack is part of the variance."""
     path = tmp_path / "fit.riesz"
     riesz.ate("y ~ treat(a) + x1 + x2", binary_frame.head(60), learner=SMALL_STACK, folds=2).save(path)
     document, arrays = unpack(path)
-    scores = at(document["content"], ("alternatives", "tuple", 0, "fields", "scores", "tuple", 0, "fields", "values"))
+    scores = at(document["content"], ("alternatives", "tuple", 0, "fields", "swapped", "tuple", 0, "fields", "values"))
     arrays[scores["array"]] = np.full_like(arrays[scores["array"]], 1e300)
     pack(path, document, arrays)
     with pytest.raises(riesz.DataError, match="do not follow from its predictions"):
