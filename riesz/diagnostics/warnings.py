@@ -214,8 +214,8 @@ def learners_disagree(evidence: Evidence) -> list[str]:
     return [
         f"The learners of the stack disagree about {apart.idxmax()}: with the mu or the rr of one of them in place of the stack's, "
         f"the estimate moves by {evidence.disagreement[int(np.argmax(apart))]:.2g} (root mean square). The standard error allows "
-        "for it, but the answer depends on how mu and rr are learned. See fit.candidates and fit.stacking, and fit.overlap() if the "
-        "treatment has two arms."
+        "for it, but the answer depends on how mu and rr are learned. See fit.candidates, fit.stacking and, if the "
+        "treatment has two arms, fit.overlap()."
     ]
 
 
