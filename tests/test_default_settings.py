@@ -24,12 +24,12 @@ def restored() -> Iterator[None]:
     riesz.defaults.learner = before
 
 
-def test_verbs_learn_with_madnet_unless_told_otherwise() -> None:
+def test_verbs_learn_with_a_stack_unless_told_otherwise() -> None:
     """In a process of its own: here the tests have set another default."""
-    code = "import riesz; from riesz.settings import chosen; print(chosen(None) == riesz.MADNet(), riesz.defaults)"
+    code = "import riesz; from riesz.settings import chosen; print(chosen(None) == riesz.Stack(), riesz.defaults)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.split(maxsplit=1) == ["True", "Defaults(learner='madnet')\n"]
-    assert Defaults().learner == "madnet"
+    assert done.stdout.split(maxsplit=1) == ["True", "Defaults(learner='auto')\n"]
+    assert Defaults().learner == "auto"
 
 
 def test_a_verb_takes_the_default_when_no_learner_is_given(binary_frame: pd.DataFrame) -> None:
@@ -86,7 +86,7 @@ def test_other_settings_are_refused(name: str, hint: str) -> None:
 
 
 def test_they_show_themselves() -> None:
-    assert repr(Defaults()) == "Defaults(learner='madnet')"
+    assert repr(Defaults()) == "Defaults(learner='auto')"
     assert repr(Defaults(riesz.Linear(penalty=0.5))).startswith("Defaults(learner=Linear(penalty=0.5")
 
 

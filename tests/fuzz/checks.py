@@ -28,6 +28,7 @@ SMALL = [
     riesz.MADNet(width=8, depth=1, networks=1, repeats=1, stages=(riesz.Stage(1e-2, 3, 3),)),
     riesz.RieszNet(width=8, depth=1, stages=(riesz.Stage(1e-2, 3, 3),)),
     riesz.DragonNet(width=8, depth=1, stages=(riesz.Stage(1e-2, 3, 3),)),
+    riesz.Stack([QUICK, riesz.Splines(), riesz.Boosting(trees=5, boosters=1)]),
 ]
 
 
@@ -118,6 +119,7 @@ def _questions(fit: Any, case: Case) -> list[str]:
         ),
         "warnings": lambda: repr(fit.warnings()),
         "tables": lambda: (fit.tidy(), fit.glance(), fit.augment(), fit.estimates, fit.conf_int(joint=True)),
+        "learners": lambda: (fit.candidates, fit.stacking, fit.details()),
         "diagnostics": lambda: (
             fit.diagnostics(),
             fit.balance(),

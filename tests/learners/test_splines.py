@@ -170,6 +170,21 @@ def test_group_penalties_shrink_noise_away_and_leave_signal() -> None:
     np.testing.assert_array_equal(free.penalty[np.isin(free.kept, range(87, 90))], 0.0)
 
 
+def test_products_that_only_readings_see_are_left_out() -> None:
+    """An arm without a row at a mass point: their product is zero at every row of a training set, but not where the moment reads."""
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(
+        {"d": rng.integers(0, 4, 60) * 1.0, "x": rng.normal(size=60), "c": rng.integers(0, 9, 60) * 1.0}
+    )
+    data["y"] = data["d"] + data["x"] + rng.normal(size=60)
+    fit = riesz.mean("y ~ treat(d) + x + c", data, at=[0.0, 1.0, 2.0, 3.0], learner=riesz.Splines(), folds=2)
+    assert np.isfinite(fit.params).all()
+    assert (fit.bse < 5).all()
+    gram, linear = np.diag([1.0, 1.0, 0.0]), np.array([1.0, 0.5, 0.3])
+    problem = Quadratic(gram, linear, 100.0, lambda theta, used: 0.1)
+    assert group_penalties(problem, np.array([0, 1, 2]), sparsity=2.0).kept.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("weights", [None, "w"])
 @pytest.mark.parametrize(
     ("frame", "formula", "questions"),

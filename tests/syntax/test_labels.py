@@ -97,7 +97,7 @@ def test_groups_of_seven_digits(frame: pd.DataFrame, kind: object) -> None:
 
 def test_new_rows_say_which_arm_they_do_not_know(frame: pd.DataFrame) -> None:
     fit = riesz.ate("y ~ treat(arm) + x", frame)
-    with pytest.raises(riesz.DataError, match=r"`1000009`.*Its levels are `1000001`, `1000002`, `1000003`"):
+    with pytest.raises(riesz.DataError, match=r"`1000009`.*The fit.s levels are `1000001`, `1000002`, `1000003`"):
         fit.predict(frame.assign(arm=1000009.0))
     with pytest.raises(riesz.EstimandError, match="`1000001`, `1000002`, `1000003`"):
         riesz.mean("y ~ treat(arm) + x", frame, at=1000009)

@@ -33,6 +33,7 @@ Numbers = npt.NDArray[np.intp]
 
 _STEPS = 12
 _GONE = 0.02  # a group whose features together determine less than this share of a parameter each leaves
+_VANISHES = 1e-12  # mean square, relative to the largest, of a feature that is zero at the observed rows
 _LARGEST = 1e8  # penalty, in units of a feature's mean square
 
 
@@ -94,7 +95,8 @@ def group_penalties(problem: Quadratic, groups: Numbers, sparsity: float, start:
     penalty = np.where(free, 0.0, max(len(size) / problem.rows, 0.02) * size)
     if start is not None:
         penalty[start.kept] = start.penalty
-    kept = np.arange(len(size))
+    kept = np.flatnonzero(free | identified(problem.gram))
+    penalty = penalty[kept]
     theta = np.zeros(len(size))
     for _ in range(_STEPS):
         go_on()
@@ -119,6 +121,12 @@ def group_penalties(problem: Quadratic, groups: Numbers, sparsity: float, start:
         if settled:
             break
     return Penalties(kept, penalty, theta)
+
+
+def identified(gram: Array) -> npt.NDArray[np.bool_]:
+    """Which features are not zero at all observed rows, as those are that only a reading beyond these rows sees."""
+    size = gram.diagonal()
+    return np.asarray(size > _VANISHES * size.max())
 
 
 def _inverse(gram: Array, penalty: Array, size: Array) -> Array:

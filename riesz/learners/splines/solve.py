@@ -35,7 +35,7 @@ from riesz.learners.splines.pool import (
     moment_rows,
     plain_sets,
 )
-from riesz.learners.splines.shrinkage import Penalties, Quadratic, group_penalties
+from riesz.learners.splines.shrinkage import Penalties, Quadratic, group_penalties, identified
 from riesz.storage.coding import stored
 
 _FACTORS = np.geomspace(0.1, 10.0, 5)[1:4]  # of the groups' penalties
@@ -182,12 +182,13 @@ def _outcome_problem(gram: Array, linear: Array, total: float, rows: float) -> Q
 
 
 def _riesz_problem(gram: Array, linear: Array, m: Array, phi: Array, omega: Array, rows: float) -> Quadratic:
-    size = np.maximum(gram.diagonal(), 1e-300)[1:]
-    share = omega / omega.sum()
+    seen = identified(gram)
+    seen[0] = False  # the level
+    size, share = gram.diagonal()[seen], omega / omega.sum()
 
     def noise(theta: Array, used: float) -> float:
-        error = (m[1:] - phi[1:] * (theta @ phi)) ** 2 @ share
-        return float(np.mean(error / size) / max(1.0 - used / rows, 0.1))
+        error = (m[seen] - phi[seen] * (theta @ phi)) ** 2 @ share
+        return float(np.sum(error / size) / max(len(size), 1) / max(1.0 - used / rows, 0.1))
 
     return Quadratic(gram, linear, rows, noise)
 
