@@ -171,7 +171,7 @@ def test_group_penalties_shrink_noise_away_and_leave_signal() -> None:
 
 
 def test_products_that_only_readings_see_are_left_out() -> None:
-    """An arm without a row at a mass point: their product is zero at every row of a training set, but not where the moment reads."""
+    """An arm without rows at a mass point: their product is zero in the training set, but not where the moment reads."""
     rng = np.random.default_rng(0)
     data = pd.DataFrame(
         {"d": rng.integers(0, 4, 60) * 1.0, "x": rng.normal(size=60), "c": rng.integers(0, 9, 60) * 1.0}
