@@ -255,7 +255,7 @@ def nonnegative(gram: Array, moments: Array) -> Array:
     --------
     >>> import numpy as np
     >>> from riesz.crossfit.stacking import nonnegative
-    >>> nonnegative(np.diag([1.0, 4.0]), np.array([0.5, -1.0])).tolist()
+    >>> nonnegative(np.diag([1.0, 4.0]), np.array([0.5, -1.0])).round(6).tolist()
     [0.5, 0.0]
     """
     sizes = np.sqrt(np.diag(gram))

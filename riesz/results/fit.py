@@ -645,7 +645,7 @@ class Results(Parameters):
         >>> data = riesz.datasets.get("weak_overlap").draw(1000, seed=1).data
         >>> kept = riesz.ate("y ~ treat(a) + .", data, learner="linear").overlap_rows()
         >>> print(f"{kept.mean():.0%} of the rows")
-        90% of the rows
+        65% of the rows
         >>> riesz.ate("y ~ treat(a) + .", data[kept], learner="linear").nobs == kept.sum()
         np.True_
         """

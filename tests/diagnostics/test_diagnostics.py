@@ -457,7 +457,7 @@ def test_diagnostics_for_clusters_of_two_kinds_and_labels(binary_frame: pd.DataF
 
 
 def test_networks_answer_too() -> None:
-    stages = (riesz.Stage(1e-2, 3, 3),)
+    stages = (riesz.Stage(1e-2, 40, 40),)
     learner = riesz.MADNet(width=8, depth=1, head_width=4, head_depth=1, stages=stages, batch_size=64, repeats=1)
     fit = riesz.ate("y ~ treat(a) + x1 + x2", draw(200, seed=16)[0], learner=learner, folds=2)
     assert fit.sensitivity_benchmark("x1").notna().all(axis=None)

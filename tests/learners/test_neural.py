@@ -137,7 +137,7 @@ def test_side_by_side_equals_alone(learner: riesz.MADNet) -> None:
 
 
 def test_seeds_are_as_many_as_tables(binary_frame: pd.DataFrame) -> None:
-    with pytest.raises(riesz.LearnerError, match="seeds has 1 numbers for 2 tables; wanted one for each"):
+    with pytest.raises(riesz.LearnerError, match="seeds has 1 numbers for 2 tables; expected one per table"):
         riesz.estimate_many("y ~ treat(a) + x1", [binary_frame] * 2, riesz.ATE(), seeds=[3])
 
 

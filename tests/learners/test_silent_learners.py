@@ -449,12 +449,12 @@ def test_the_shadow_of_a_derivatives_anchor_has_a_plus() -> None:
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        ("benchmarks/README.md", "fully connected networks only"),
-        ("benchmarks/paper/README.md", "fully connected networks only"),
-        ("benchmarks/paper/README.md", "sign slip"),
-        ("vignettes/10-replication.md", "fully connected networks only"),
-        ("vignettes/10-replication.md", "sign slip"),
-        ("vignettes/05-geometry.md", "sign slip"),
+        ("benchmarks/README.md", "only fully connected networks"),
+        ("benchmarks/paper/README.md", "only fully connected networks"),
+        ("benchmarks/paper/README.md", "sign error"),
+        ("vignettes/10-replication.md", "only fully connected networks"),
+        ("vignettes/10-replication.md", "sign error"),
+        ("vignettes/05-geometry.md", "sign error"),
         (
             "vignettes/05-geometry.md",
             r"a + E\left[\left(\frac{p'(A|X)}{p(A|X)}\right)^2\right]^{-1}\frac{p'(a|x)}{p(a|x)}",

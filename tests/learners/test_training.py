@@ -81,8 +81,8 @@ class TestGrowingPenalty:
 
     def test_it_ends(self, data: pd.DataFrame) -> None:
         objective = replace(SMALL, growth=2.0).objective("gaussian")
-        rates = objective._rate(torch.tensor([0.0, 3.0, 500.0]))
-        np.testing.assert_allclose(rates[:, 0], SMALL.penalty * np.array([1.0, 8.0, MOST_GROWTH]))
+        later = objective.at(torch.tensor([0.0, 3.0, 500.0]), torch.zeros(3, 1))
+        np.testing.assert_allclose(later.penalty[:, 0], SMALL.penalty * np.array([1.0, 8.0, MOST_GROWTH]))
 
 
 def test_a_column_that_does_not_vary_in_a_training_set_moves_nothing(data: pd.DataFrame) -> None:

@@ -612,11 +612,16 @@ def alter_arrays(arrays: Arrays, draw: random.Random) -> str:
     return f"{how} {name} {values.shape} {values.dtype}"
 
 
+SMALL_STACK = riesz.Stack([riesz.Linear(), riesz.Splines(interactions=0), riesz.Boosting(trees=5, boosters=1)])
+
+
 def questions(fit: riesz.Results, data: pd.DataFrame, folder: Path) -> Iterator[Callable[[], object]]:
     """Everything that results offer, or nearly."""
     yield lambda: str(fit)
     yield lambda: fit.summary().as_latex()
     for name in ("tvalues", "resid", "estimates", "riesz_representer", "influence", "history", "trimming", "anchor"):
+        yield lambda name=name: getattr(fit, name)
+    for name in ("candidates", "stacking"):
         yield lambda name=name: getattr(fit, name)
     for name in ("tidy", "glance", "augment", "diagnostics", "details", "balance", "stability", "overlap", "warnings"):
         yield lambda name=name: getattr(fit, name)()
@@ -643,12 +648,13 @@ def test_content_that_makes_no_sense(binary_frame: pd.DataFrame, tmp_path: Path)
         riesz.estimate("log(np.exp(y)) ~ treat(a) * (x1 + g)", data, [riesz.ATE(), riesz.APE("x1 > 0")], folds=2),
         riesz.ate("y ~ treat(band) + x2", data, folds=2),
         riesz.ate("y ~ treat(a) + x1", data, learner="kernel_embedding", folds=2),
+        riesz.ate("y ~ treat(a) + x1 + x2", data, learner=SMALL_STACK, folds=2, repeats=2),
     ]
     draw, loaded = random.Random(17), 0
     for fit in fits:
         fit.save(tmp_path / "fit.riesz")
         document, arrays = unpack(tmp_path / "fit.riesz")
-        for _ in range(90):
+        for _ in range(72):
             altered, others = copy.deepcopy(document), dict(arrays)
             done = alter_document(altered["content"], draw) if draw.random() < 0.6 else alter_arrays(others, draw)
             pack(tmp_path / "altered.riesz", altered, others)
@@ -667,6 +673,18 @@ def test_content_that_makes_no_sense(binary_frame: pd.DataFrame, tmp_path: Path)
                     except Exception as error:
                         raise AssertionError(f"{done}: {error!r}") from error
     assert loaded > 20  # some alterations do no harm, and their fits were asked
+
+
+def test_scores_that_overflow_are_refused_without_a_warning(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Those with another learner, whose squared distance from those of the stack is part of the variance."""
+    path = tmp_path / "fit.riesz"
+    riesz.ate("y ~ treat(a) + x1 + x2", binary_frame.head(60), learner=SMALL_STACK, folds=2).save(path)
+    document, arrays = unpack(path)
+    scores = at(document["content"], ("alternatives", "tuple", 0, "fields", "swapped", "tuple", 0, "fields", "values"))
+    arrays[scores["array"]] = np.full_like(arrays[scores["array"]], 1e300)
+    pack(path, document, arrays)
+    with pytest.raises(riesz.DataError, match="do not follow from its predictions"):
+        riesz.load(path)
 
 
 def set_in(content: Any, path: str, value: Any) -> None:
