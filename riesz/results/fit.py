@@ -153,10 +153,10 @@ class Results(Parameters):
     def candidates(self) -> pd.DataFrame:
         """What each learner of the stack alone would have estimated, and its weights; the last row is the stack.
 
-        A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree, the answer depends
-        on how mu and rr are learned, and the standard error of the stack is larger for it: its square includes their mean squared
-        distance from the stack, weighted by their shares. A fit of a single learner has one row. ``fit.plot("candidates")`` draws
-        the table.
+        A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree, the answer
+        depends on how mu and rr are learned, and the standard error of the stack is larger for it: its square includes their mean
+        squared distance from the stack, weighted by their shares. A fit of a single learner has one row.
+        ``fit.plot("candidates")`` draws the table.
 
         Returns
         -------
