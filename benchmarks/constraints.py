@@ -31,9 +31,7 @@ def errors(name: str, rows: int, epochs: int, constraint: str, draws: int) -> pd
     """Errors of rr and of the one-step estimate, one row per draw."""
     simulation, estimand = riesz.datasets.get(name), QUESTIONS[name]
     samples = [simulation.draw(rows, seed=seed) for seed in range(draws)]
-    learner = riesz.MADNet(
-        constraint=constraint, networks=1, stages=(riesz.Stage(3e-3, epochs, 10),), repeats=1
-    )
+    learner = riesz.MADNet(constraint=constraint, networks=1, stages=(riesz.Stage(3e-3, epochs, 10),), repeats=1)
     fits = riesz.estimate_many(
         simulation.plain_formula,
         [sample.data for sample in samples],

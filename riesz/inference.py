@@ -95,16 +95,20 @@ class Projection:
 @stored
 @dataclass(frozen=True)
 class Alternatives:
-    """What the candidates of a stack say in one repeat.
+    """What a stack's estimate would have been with other learners, in one repeat.
 
     Attributes
     ----------
-    scores : tuple of Scores, one per candidate
-    shares : ndarray, shape (K, J)
-        How much of the stack each candidate makes up; each row sums to one.
+    alone : tuple of Scores, one per candidate
+        Those of the candidate by itself.
+    swapped : tuple of Scores
+        Those of the stack with the mu of one candidate in place of its own, for each candidate, and then with the rr of one.
+    shares : ndarray, shape (K, 2J)
+        The candidate's share in the stack's mu, and then in its rr.
     """
 
-    scores: tuple[Scores, ...]
+    alone: tuple[Scores, ...]
+    swapped: tuple[Scores, ...]
     shares: Array
 
 
@@ -181,10 +185,14 @@ def infer(
 
     Over repeats, the estimate is the median, and its variance the median of
 
-    .. math:: V_r + (\hat\psi_r - \mathrm{median})^2 + \textstyle\sum_j \omega_{rj} (\hat\psi_{rj} - \hat\psi_r)^2,
+    .. math::
 
-    where the last term is there for a stack: candidate j, with share :math:`\omega_{rj}`, would have estimated
-    :math:`\hat\psi_{rj}`. What the estimate owes to the choice of a learner counts as what it owes to chance in the folds.
+        V_r + (\hat\psi_r - \mathrm{median})^2 + \textstyle\sum_j w_{rj} \{\hat\psi_r(\mu_j, \alpha) - \hat\psi_r\}^2
+        + \sum_j v_{rj} \{\hat\psi_r(\mu, \alpha_j) - \hat\psi_r\}^2,
+
+    where the sums are there for a stack: the estimate with the mu of candidate j, which has the share :math:`w_{rj}` in that of
+    the stack, and with its rr. What the estimate owes to the choice of a learner counts as what it owes to chance in the folds.
+    If one of mu and rr is right, the estimate hardly depends on the other, and these terms are small.
     Correlations between parameters are those of the influence functions averaged over repeats.
 
     Parameters
@@ -220,7 +228,7 @@ def infer(
     widths = [1] * len(normalizer) if projection is None else [basis.shape[1] for basis in projection.bases]
     between = [
         _between(
-            repeat.value, [solve(candidate).value for candidate in others.scores], np.repeat(others.shares, widths, 0)
+            repeat.value, [solve(candidate).value for candidate in others.swapped], np.repeat(others.shares, widths, 0)
         )
         for repeat, others in zip(repeats, alternatives, strict=bool(alternatives))
     ]
@@ -236,7 +244,7 @@ def infer(
 
 
 def _between(value: Array, others: Sequence[Array], shares: Array) -> Array:
-    """The candidates' mean squared distance from the stack's estimates, shape (P,); the shares have shape (P, J)."""
+    """The mean squared distance of other estimates from the stack's, shape (P,); the shares have shape (P, 2J)."""
     distances = (np.stack(others, axis=1) - value[:, None]) ** 2
     return np.asarray(np.where(shares > 0, shares * distances, 0.0).sum(axis=1))
 

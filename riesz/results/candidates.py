@@ -27,7 +27,7 @@ def candidate_estimates(parts: FitParts) -> tuple[Array, Array]:
     sampling = Sampling(parts.model.weights, parts.clusters.codes, parts.model.settings.target)
     values, errors = [], []
     for place in range(len(parts.crossfit.candidates)):
-        scores = [repeat.scores[place] for repeat in parts.alternatives]
+        scores = [repeat.alone[place] for repeat in parts.alternatives]
         inference = infer(parts.crossfit.predictions, parts.design, estimator, sampling, scores=scores)
         values.append(inference.value)
         errors.append(inference.errors())

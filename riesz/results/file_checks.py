@@ -241,9 +241,9 @@ def check_stacking(
     _need(conforms(alternatives, tuple[Alternatives, ...]), "the scores of the learners")
     _need(len(alternatives) == len(stacking), "not one set of scores per repeat")
     for repeat in alternatives:
-        _finite(repeat.shares, (components, count), "the shares of the learners")
-        _need(len(repeat.scores) == count, "not one set of scores per learner")
-        for scores in repeat.scores:
+        _finite(repeat.shares, (components, 2 * count), "the shares of the learners")
+        _need(len(repeat.alone) == count and len(repeat.swapped) == 2 * count, "not one set of scores per learner")
+        for scores in (*repeat.alone, *repeat.swapped):
             _need(scores.values.shape == scores.residuals.shape == (components, n), "the scores have the wrong shape")
 
 

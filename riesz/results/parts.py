@@ -6,7 +6,7 @@ What several of them need is computed on first use and kept, so that a summary c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -214,21 +214,17 @@ def fit_parts(
 
 
 def _alternatives(crossfit: CrossFit, design: Design, estimator: Estimator) -> list[Alternatives]:
-    """The scores of a stack's candidates, and their shares; a candidate without what the estimator needs has none."""
+    """The scores of a stack's candidates alone, and of the stack with the mu or the rr of each in place of its own."""
     result = []
     for repeat, stacking in enumerate(crossfit.stacking):
-        scores = tuple(estimator(candidate.predictions[repeat], design) for candidate in crossfit.candidates)
-        result.append(Alternatives(scores, stacking_shares(stacking, design, scores)))
+        stacked = crossfit.predictions[repeat]
+        candidates = [candidate.predictions[repeat] for candidate in crossfit.candidates]
+        alone = tuple(estimator(candidate, design) for candidate in candidates)
+        mu = [estimator(replace(stacked, mu=candidate.mu), design) for candidate in candidates]
+        rr = [estimator(replace(stacked, rr=candidate.rr), design) for candidate in candidates]
+        shares = np.hstack([np.broadcast_to(mu_shares(stacking, design), stacking.rr.shape), rr_shares(stacking)])
+        result.append(Alternatives(alone, (*mu, *rr), shares))
     return result
-
-
-def stacking_shares(stacking: Stacking, design: Design, scores: Sequence[Scores]) -> Array:
-    """Each candidate's share in the stack, shape (K, J): the mean of its shares in mu and in rr; 0 without an estimate."""
-    mu, rr = mu_shares(stacking, design), rr_shares(stacking)
-    shares = (mu + rr) / 2 if rr.any() else np.broadcast_to(mu, rr.shape)
-    known = np.stack([np.isfinite(candidate.values).all(axis=1) for candidate in scores], axis=1)
-    shares = np.where(known, shares, 0.0)
-    return ratio(shares, shares.sum(axis=1, keepdims=True), otherwise=0.0)
 
 
 def mu_shares(stacking: Stacking, design: Design) -> Array:

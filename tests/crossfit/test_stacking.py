@@ -186,8 +186,13 @@ def test_the_log_loss_of_the_stack_is_the_smallest() -> None:
 def test_the_spread_of_the_candidates_is_in_the_error(data: pd.DataFrame) -> None:
     fit = riesz.ate(FORMULA, data, learner=riesz.Stack([OLS, SHRUNK]))
     table = fit.candidates.loc["ATE"]
-    shares = (table["weight_mu"] + table["weight_rr"]).iloc[:2].to_numpy() / 2
-    between = shares @ (table["estimate"].iloc[:2] - table["estimate"].iloc[2]).to_numpy() ** 2
+    stacked, design = predictions(fit), design_of(fit)
+    between = 0.0
+    for place, candidate in enumerate(fit._crossfit.candidates):
+        alone = candidate.predictions[0]
+        for name, swapped in (("mu", replace(stacked, mu=alone.mu)), ("rr", replace(stacked, rr=alone.rr))):
+            score = design.apply(swapped.mu)[0] + swapped.rr.observed[0] * (design.y - swapped.mu.observed)
+            between += table[f"weight_{name}"].iloc[place] * (score.mean() - fit.params["ATE"]) ** 2
     influence = fit.augment()[".influence_ATE"].to_numpy()
     variance = (influence**2).sum() / len(influence) / (len(influence) - 1)
     assert fit.bse["ATE"] == pytest.approx(np.sqrt(variance + between), rel=1e-10)

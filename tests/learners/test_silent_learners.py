@@ -15,8 +15,8 @@ from riesz.design.design import Design
 from riesz.learners import kernel_embedding as kernel
 from riesz.learners.linear import ridge
 from riesz.learners.linear.learner import fit_linear
-from riesz.learners.neural import neural_embedding as embedding
-from riesz.learners.neural.engine import fit, training
+from riesz.learners.neural.engine import training
+from riesz.learners.neural.objectives import embedding, moment_constrained
 from riesz.learners.splines import learner as splines
 
 QUICK = riesz.MADNet(width=8, head_width=4, stages=(riesz.Stage(1e-2, 5, 5),), networks=2, repeats=1)
@@ -52,7 +52,7 @@ def test_closed_forms_see_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeyp
 def test_the_exact_constraint_sees_both_arms_of_sorted_pairs(
     pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit, "MOST_ROWS", 400)
+    monkeypatch.setattr(moment_constrained, "MOST_ROWS", 400)
     learner = riesz.MADNet(width=8, head_width=4, stages=(riesz.Stage(1e-2, 3, 3),), networks=1, constraint="exact")
     result = riesz.ate("y ~ treat(a) + x", pairs, learner=learner, folds=1, repeats=1)
     treated = pairs["a"].to_numpy() == 1
@@ -401,7 +401,7 @@ def test_more_columns_than_rows_take_seconds(learner: object) -> None:
     assert np.isfinite(result.bse).all()
 
 
-@pytest.mark.parametrize("learner", ["linear", "madnet"])
+@pytest.mark.parametrize("learner", ["linear", "splines"])
 def test_very_many_columns_are_told_beforehand(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Began(Exception):
         pass
@@ -410,7 +410,7 @@ def test_very_many_columns_are_told_beforehand(learner: str, monkeypatch: pytest
         raise Began
 
     monkeypatch.setattr(riesz.Linear, "fit", begin)
-    monkeypatch.setattr(riesz.MADNet, "fit", begin)
+    monkeypatch.setattr(riesz.Splines, "fit", begin)
     monkeypatch.setattr("riesz.learners.linear.learner.unidentified", lambda design: None)
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"g": np.arange(8000) % 4000, "a": rng.integers(0, 2, 8000), "y": rng.normal(size=8000)})

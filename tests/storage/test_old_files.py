@@ -30,7 +30,7 @@ def test_a_file_of_each_learner_loads(name: str) -> None:
     assert "ATE" in str(fit.summary())
 
 
-def test_networks_blended_with_splines_keep_their_description_and_diagnostics() -> None:
+def test_networks_blended_with_splines_keep_their_description_and_diagnostics(tmp_path: Path) -> None:
     """This version does not blend; estimates, history and the weights of the blend are still shown, and saved again."""
     fit = riesz.load(FOLDER / "madnet.riesz")
     assert EXPECTED["madnet"]["describes"] in str(fit.summary())
@@ -40,9 +40,12 @@ def test_networks_blended_with_splines_keep_their_description_and_diagnostics() 
     assert weights.apply(lambda column: column.between(0, 1)).all(axis=None)
     assert (details["epochs"] > 0).all()
     assert {"epoch", "network"} <= set(fit.history.columns)
-    assert np.isfinite(fit.balance().to_numpy(dtype=float)).any()
-    with pytest.raises(riesz.RieszError, match="cannot be fitted again"):
-        fit.refit(seed=1)
+    assert len(fit.balance())
+    fit.save(tmp_path / "again.riesz")
+    again = riesz.load(tmp_path / "again.riesz")
+    assert str(again.summary()) == str(fit.summary())
+    pd.testing.assert_frame_equal(again.details(), details)
+    pd.testing.assert_frame_equal(again.history, fit.history)
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if "predicted" in EXPECTED[name]])
