@@ -154,8 +154,8 @@ class Results(Parameters):
         """What each learner of the stack alone would have estimated, and its weights; the last row is the stack.
 
         A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree, the answer
-        depends on how mu and rr are learned, and the standard error of the stack is larger for it: its square includes their mean
-        squared distance from the stack, weighted by their shares. A fit of a single learner has one row.
+        depends on how mu and rr are learned, and the standard error of the stack is larger for it: it includes by how much the
+        estimate would move with the mu, or the rr, of one learner in place of the stack's. A fit of a single learner has one row.
         ``fit.plot("candidates")`` draws the table.
 
         Returns
