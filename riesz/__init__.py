@@ -29,6 +29,7 @@ from riesz.settings import defaults
 from riesz.version import __version__
 
 if TYPE_CHECKING:  # imported when first used, by __getattr__
+    from riesz.learners.boosting.learner import Boosting
     from riesz.learners.kernel_embedding import KernelEmbedding
     from riesz.learners.linear.learner import Linear
     from riesz.learners.neural.dragonnet import DragonNet
@@ -38,6 +39,8 @@ if TYPE_CHECKING:  # imported when first used, by __getattr__
     from riesz.learners.neural.riesznet import RieszNet
     from riesz.learners.neural.tarnet import TARNet
     from riesz.learners.propensity.learner import Propensity
+    from riesz.learners.splines.learner import Splines
+    from riesz.learners.stack import Stack
 
 
 def __getattr__(name: str) -> Any:
@@ -70,6 +73,7 @@ __all__ = [
     "ATE",
     "ATT",
     "IPE",
+    "Boosting",
     "Comparison",
     "CustomMoment",
     "DataError",
@@ -89,6 +93,8 @@ __all__ = [
     "RieszNet",
     "RieszWarning",
     "Shift",
+    "Splines",
+    "Stack",
     "Stage",
     "TARNet",
     "__version__",

@@ -77,6 +77,7 @@ REFUSED: dict[str, dict[str, str]] = {
 
 #: learners and questions for which the table above is complete; others may be refused, too, with a reason
 KNOWN = {
+    "auto",
     "linear",
     "splines",
     "madnet",

@@ -16,6 +16,7 @@ import riesz
 
 FOLDER = Path(__file__).parents[1] / "data" / "learners"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+DATA = riesz.datasets.get("binary").draw(60, seed=1).data
 NEW = pd.DataFrame({"y": [np.nan], "a": [1.0], "x1": [0.3], "x2": [-0.2]})
 
 
@@ -46,6 +47,24 @@ def test_networks_blended_with_splines_keep_their_description_and_diagnostics(tm
     assert str(again.summary()) == str(fit.summary())
     pd.testing.assert_frame_equal(again.details(), details)
     pd.testing.assert_frame_equal(again.history, fit.history)
+    with pytest.raises(riesz.RieszError, match="cannot be fitted again"):
+        riesz.ate("y ~ treat(a) + x1 + x2", DATA, learner=fit.model.learner)
+
+
+def test_a_stack_keeps_its_learners_and_weights() -> None:
+    """The file holds a stack of splines, trees and a network, of two folds."""
+    fit = riesz.load(FOLDER / "stack.riesz")
+    assert fit.candidates.index.tolist() == [("ATE", name) for name in ("Splines", "Boosting", "MADNet", "stack")]
+    columns = ["estimate", "std_error", "weight_mu", "weight_rr"]
+    np.testing.assert_allclose(fit.candidates[columns], EXPECTED["stack"]["candidates"], rtol=1e-13, atol=1e-15)
+    assert fit.stacking.loc["mu, a=1", "weight"].to_dict() == {
+        "Splines": 1.0,
+        "Boosting": 0.0,
+        "MADNet": 0.0,
+        "stack": 1.0,
+    }
+    assert len(fit.details()) == 6
+    assert "stack of Splines, Boosting, MADNet" in str(fit.summary())
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if "predicted" in EXPECTED[name]])

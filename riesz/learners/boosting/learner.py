@@ -138,8 +138,8 @@ class Boosting(Learner):
         if design.is_derivative.any():
             raise LearnerError(
                 "The estimand reads a derivative of mu, and riesz.Boosting learns mu as a sum of trees, which are steps: their "
-                "slope is zero. Use the default learner, riesz.MADNet(), or learner='linear' with splines; or ask for the effect "
-                "of moving the treatment by an amount with riesz.shift."
+                "slope is zero. Use the default learner, riesz.MADNet() or riesz.Splines(); or ask for the effect of moving the "
+                "treatment by an amount with riesz.shift."
             )
         need_identification(design, rows)
         if self.rr == "propensity":
