@@ -147,6 +147,8 @@ class Inference:
         NaN if the estimator is not defined for these predictions.
     covariance : ndarray, shape (K, K)
         NaN if the estimator has no valid standard error.
+    disagreement : ndarray, shape (K,)
+        How far apart the learners of a stack are: the root of what their distances add to the variance, the median over repeats.
     replaced : ndarray of bool, shape (K,)
         The parameters whose two-way clustered variance is not positive in some repeat, and was replaced.
     indefinite : bool
@@ -157,6 +159,7 @@ class Inference:
     repeats: tuple[Estimate, ...]
     value: Array
     covariance: Array
+    disagreement: Array
     replaced: npt.NDArray[np.bool_]
     indefinite: bool
 
@@ -240,7 +243,8 @@ def infer(
         value = np.full_like(value, np.nan)
     if undefined or not estimator.debiased:
         matrix, replaced, indefinite = np.full_like(matrix, np.nan), np.zeros_like(replaced), False
-    return Inference(tuple(scores), tuple(repeats), value, matrix, replaced, indefinite)
+    disagreement = np.sqrt(np.median(between, axis=0)) if between else np.zeros(len(value))
+    return Inference(tuple(scores), tuple(repeats), value, matrix, disagreement, replaced, indefinite)
 
 
 def _between(value: Array, others: Sequence[Array], shares: Array) -> Array:

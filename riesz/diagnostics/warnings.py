@@ -45,6 +45,9 @@ VARIANCE_SHARE = 0.5  # of the variance, on a few rows; if rr and residuals are 
 # even seeds of `random_world` it was at most 0.1% with good, 2% with fair and 4% with weak overlap of two arms (100 worlds), and at
 # least 14% with a logit of standard deviation 4 (320 draws of 1,000 and 2,000 rows, 5 to 20 covariates, straight and bent).
 SCARCE_SHARE = 0.05
+# Root mean square distance of a stack's estimate from those with the mu or the rr of one learner, in standard errors; above 0.5
+# it makes up more than a quarter of the variance.
+APART = 0.5
 SCALE_OFF = 0.25  # distance from 1 of the scale of an rr that is learned with its scale, as a share,
 SCALE_Z = 4.0  # if sampling noise cannot explain it
 ONE_SIDED = 0.01  # the same share for the effect on the rows of one arm that is recommended instead
@@ -121,6 +124,8 @@ class Evidence:
         The parameters.
     errors : pandas.Series
         Their standard errors.
+    disagreement : ndarray, shape (K,)
+        How far apart the learners of a stack are, in units of the estimates; 0 for a single learner.
     treatment : str
         Name of the treatment.
     arms : sequence of str
@@ -152,6 +157,7 @@ class Evidence:
     design: Design
     names: Sequence[str]
     errors: pd.Series
+    disagreement: Array
     treatment: str
     arms: Sequence[str]
     covariates: Mapping[str, Sequence[Array]]
@@ -197,6 +203,19 @@ def overlap_fails(evidence: Evidence) -> list[str]:
     return [
         f"Overlap fails for {name}: on {share:.0%} of {where} an arm has almost no comparable rows, by a propensity learned "
         f"separately and out of fold. There the estimate extrapolates, and its interval may be too short. {way_out}."
+    ]
+
+
+def learners_disagree(evidence: Evidence) -> list[str]:
+    """The answer depends on which learner of a stack is used."""
+    apart = pd.Series(evidence.disagreement, index=evidence.names) / evidence.errors
+    if not apart.max() > APART:
+        return []
+    return [
+        f"The learners of the stack disagree about {apart.idxmax()}: with the mu or the rr of one of them in place of the stack's, "
+        f"the estimate moves by {evidence.disagreement[int(np.argmax(apart))]:.2g} (root mean square). The standard error allows "
+        "for it, but the answer depends on how mu and rr are learned. See fit.candidates, fit.stacking and, if the "
+        "treatment has two arms, fit.overlap()."
     ]
 
 
@@ -450,6 +469,7 @@ Rule = Callable[[Evidence], list[str]]
 ALARMS: list[Rule] = [
     overlap_fails,
     little_left_to_vary,
+    learners_disagree,
 ]
 
 #: All rules, in the order in which ``fit.warnings()`` reports them. A new warning is one function and one line here.

@@ -11,8 +11,21 @@ from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.storage.coding import stored
 
-#: The learners of ``riesz.Stack()``, the default, by their names in ``riesz.learners.LEARNERS``.
-DEFAULT = ("madnet", "splines", "boosting")
+
+def default_learners() -> tuple[Learner, ...]:
+    """The learners of ``riesz.Stack()``. One network per training set is enough beside splines and trees.
+
+    Examples
+    --------
+    >>> from riesz.learners.stack import default_learners
+    >>> [learner.describe("gaussian") for learner in default_learners()]
+    ['MADNet', 'Splines', 'Boosting']
+    """
+    from riesz.learners.boosting.learner import Boosting
+    from riesz.learners.neural.madnet import MADNet
+    from riesz.learners.splines.learner import Splines
+
+    return MADNet(networks=1), Splines(), Boosting()
 
 
 @stored
@@ -31,8 +44,8 @@ class Stack(Learner):
     Parameters
     ----------
     learners : sequence of Learner or str, optional
-        By default :class:`~riesz.MADNet`, :class:`~riesz.Splines` and :class:`~riesz.Boosting`. A learner that cannot be used
-        for an estimand, such as trees for a derivative, is left out, and the summary says so.
+        By default :class:`~riesz.MADNet` with one network, :class:`~riesz.Splines` and :class:`~riesz.Boosting`. A learner that
+        cannot be used for an estimand, such as trees for a derivative, is left out, and the summary says so.
     repeats : int, optional
         How often cross-fitting is repeated, with new folds, if a verb is not given ``repeats``; by default as often as the learner
         that recommends the most.
@@ -75,7 +88,9 @@ class Stack(Learner):
             )
         from riesz.learners import find_learner
 
-        flat = tuple(candidate for learner in given or DEFAULT for candidate in find_learner(learner).candidates())
+        flat = tuple(
+            candidate for learner in given or default_learners() for candidate in find_learner(learner).candidates()
+        )
         doubles = [learner for place, learner in enumerate(flat) if learner in flat[:place]]
         if doubles:
             raise LearnerError(f"Stack: {doubles[0]!r} is in the stack twice. Every learner must be there once.")

@@ -130,6 +130,7 @@ def gather_evidence(parts: FitParts) -> Evidence:
         design=parts.design,
         names=parts.names,
         errors=pd.Series(parts.inference.errors(), index=parts.names),
+        disagreement=parts.inference.disagreement,
         treatment=parts.model.blueprint.treatment.name,
         arms=parts.arms,
         covariates=_covariates(parts),

@@ -273,3 +273,18 @@ def test_wrong_stacks_are_refused(make: Any, words: str) -> None:
 
 def test_a_stack_of_stacks_is_one_stack() -> None:
     assert riesz.Stack([riesz.Stack([OLS, RIDGE]), SHRUNK]).learners == (OLS, RIDGE, SHRUNK)
+
+
+def test_learners_that_disagree_are_the_first_note() -> None:
+    """The threshold is half a standard error."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=1500)
+    inside = np.abs(x) < 0.5
+    a = (rng.uniform(size=1500) < np.where(inside, 0.8, 0.3)).astype(float)
+    table = pd.DataFrame({"y": a + 6 * inside + rng.normal(size=1500), "a": a, "x": x})
+    fit = riesz.ate("y ~ treat(a) + x", table, learner=riesz.Stack([OLS, riesz.Linear(penalty=0.5, rr_penalty=0.5)]))
+    assert not any("disagree" in text for text in fit.warnings())
+    mixed = replace(fit._parts.inference, disagreement=fit.bse.to_numpy())
+    object.__setattr__(fit._parts, "inference", mixed)
+    assert "learners of the stack disagree about ATE" in fit.warnings()[0]
+    assert "disagree" in fit.summary().notes[0]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from riesz.arrays import Array
+from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
@@ -53,6 +54,7 @@ PAPER_SETTINGS = {
     "keep": "last",
     "inputs": "paper",
     "networks": 1,
+    "most_rows": None,
     "validation": 0.2,
     "redraw": True,
 }
@@ -64,7 +66,7 @@ class NetworkLearner(Learner):
 
     Parameters
     ----------
-    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, inputs, networks
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, inputs, networks, most_rows
     validation, redraw, device, side_by_side
         As :class:`~riesz.MADNet` documents them.
     keep : str
@@ -84,6 +86,7 @@ class NetworkLearner(Learner):
     keep: Keep = "best"
     inputs: Inputs = "standard"
     networks: int = 1
+    most_rows: int | None = None
     validation: float = 0.2
     redraw: bool = False
     device: str = "auto"
@@ -109,7 +112,7 @@ class NetworkLearner(Learner):
             "depth",
             "batch_size",
             "networks",
-            *(["side_by_side"] if self.side_by_side is not None else []),
+            *(name for name in ("side_by_side", "most_rows") if getattr(self, name) is not None),
         ]
         numbers = [
             "weight_decay",
@@ -187,7 +190,10 @@ class NetworkLearner(Learner):
         shape = self._shape(feed, designs[0].components, objective)
         members: list[Member] = []
         for design, seed in zip(designs, seeds, strict=True):
-            trained_on = seen[design.key][0].take(design.index)
+            rows = design.index
+            if self.most_rows is not None:
+                rows = rows[draw_part(len(rows), self.most_rows, seed)]
+            trained_on = seen[design.key][0].take(rows)
             scale = self._scale(trained_on, feed.inputs_of(trained_on))
             draws = len(self.stages) if self.redraw else 1
             members += draw_members(trained_on, seed, feed, scale, self.networks, self.validation, draws)

@@ -66,6 +66,8 @@ class MADNet(NetworkLearner):
         carries 5% of the weight or more, unless there are only two values. Or change only what the paper's code does.
     networks : int
         Networks for each training set, whose predictions are averaged; each keeps other rows for validation.
+    most_rows : int, optional
+        A network learns from at most this many rows of a training set, drawn at random; None for all.
     repeats : int, optional
         How often cross-fitting is repeated, with new folds, when a verb is not given ``repeats``; by default three times with
         up to 2000 rows (clusters, if there are any), and once with more.
@@ -133,6 +135,7 @@ class MADNet(NetworkLearner):
     weight_decay: float = 0.1
     keep: Keep = "each"
     networks: int = 2
+    most_rows: int | None = 20_000
     repeats: int | None = None
 
     @classmethod
