@@ -155,8 +155,8 @@ class Results(Parameters):
 
         A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree, the answer
         depends on how mu and rr are learned, and the standard error of the stack is larger for it: it includes by how much the
-        estimate would move with the mu, or the rr, of one learner in place of the stack's. A fit of a single learner has one row.
-        ``fit.plot("candidates")`` draws the table.
+        estimate would move with the mu, or the rr, of one learner in place of the stack's. If that is more than half a standard
+        error, the summary says so first. A fit of a single learner has one row. ``fit.plot("candidates")`` draws the table.
 
         Returns
         -------
