@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from riesz.plots.balance import balance
-from riesz.plots.estimates import estimators, forest, groups
+from riesz.plots.estimates import candidates, estimators, forest, groups
 from riesz.plots.history import history
 from riesz.plots.influence import influence, qq
 from riesz.plots.panels import panels
@@ -28,6 +28,7 @@ PLOTS: dict[str, Callable[..., Any]] = {
     "panels": panels,
     "forest": forest,
     "estimators": estimators,
+    "candidates": candidates,
     "groups": groups,
     "representer": representer,
     "overlap": overlap,
@@ -41,6 +42,7 @@ PLOTS: dict[str, Callable[..., Any]] = {
 __all__ = [
     "PLOTS",
     "balance",
+    "candidates",
     "estimators",
     "forest",
     "groups",

@@ -81,6 +81,9 @@ class Fitted(Protocol):
     def estimates(self) -> pd.DataFrame: ...
 
     @property
+    def candidates(self) -> pd.DataFrame: ...
+
+    @property
     def history(self) -> pd.DataFrame: ...
 
     @property

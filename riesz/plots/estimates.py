@@ -1,4 +1,4 @@
-"""Forest plots: fits side by side, the estimators of one fit, effects in groups."""
+"""Forest plots: fits side by side, the estimators and the learners of one fit, effects in groups."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from riesz.errors import RieszError
+from riesz.errors import RieszError, pick
 from riesz.estimators import describe
 from riesz.plots.arguments import Estimated, Fitted, of_a_fit
-from riesz.plots.canvas import colours
+from riesz.plots.canvas import colours, neutral
 from riesz.plots.intervals import draw_intervals
+from riesz.plots.rows import wrap
 from riesz.plots.selection import check_names, select
 from riesz.syntax.calls import checked
 
@@ -131,6 +132,60 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     )
     label = f"{names[0]} with 95% interval" if len(names) == 1 else "Estimate with 95% interval"
     return draw_intervals(table.rename(columns=roles), label, ax, null)
+
+
+@of_a_fit
+def candidates(fit: Fitted, parameter: str | None = None, *, null: float | None = 0.0, ax: Axes | None = None) -> Axes:
+    """What each learner of a stack alone would have estimated, with its weights, and the stack in the last, shaded row.
+
+    If learners with weight disagree, the answer depends on how mu and rr are learned.
+
+    Parameters
+    ----------
+    fit : Results
+    parameter : str, optional
+        Which parameter; needed if there are several.
+    null : float or None
+        Position of a reference line; it is left out if it is far from all estimates.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The numbers of ``fit.candidates``; the dotted line is the stack's estimate. A learner that cannot estimate alone, because it
+        learns mu only, has no row. A fit of a single learner has one row.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Stack(["linear", "splines"]))
+    >>> ax = riesz.plots.candidates(fit)
+    >>> ax.get_yticklabels()[-1].get_text()
+    'stack'
+    """
+    name = pick(parameter, list(fit.params.index))
+    table = fit.candidates.loc[name]
+    table = table[table["estimate"].notna()].rename(columns={"conf_low": "low", "conf_high": "high"})
+    several = len(table) > 1
+    weights = [f"\nmu {mu:.0%}, rr {rr:.0%}" for mu, rr in zip(table["weight_mu"], table["weight_rr"], strict=True)]
+    rows = [
+        label + weight if several and number < len(table) - 1 else label
+        for number, (label, weight) in enumerate(zip(table.index, weights, strict=True))
+    ]
+    interval = "with 95% interval" if table["low"].notna().any() else "(no standard error)"
+    ax = draw_intervals(table.assign(row=rows, series=name), f"{wrap(name, 30)} {interval}", ax, null)
+    if several:
+        _mark_last(ax, float(table["estimate"].iloc[-1]))
+    return ax
+
+
+def _mark_last(ax: Axes, estimate: float) -> None:
+    """Shade the last row, and draw its estimate through all rows."""
+    centre, bottom = ax.get_yticks()[-1], ax.get_ylim()[0]
+    ax.axhspan(2 * centre - bottom, bottom, color=neutral(), alpha=0.1, linewidth=0, zorder=0)
+    ax.axvline(estimate, color=colours()[0], linewidth=1.2, linestyle=":", zorder=0)
+    ax.get_yticklabels()[-1].set_fontweight("bold")
 
 
 @of_a_fit

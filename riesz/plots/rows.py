@@ -56,7 +56,7 @@ class Rows:
 
 def lay_out(labels: Sequence[str], least: float = 1.0) -> Rows:
     """Rows for labels; each is at least ``least`` lines high."""
-    wrapped = tuple(wrap(label) for label in labels)
+    wrapped = tuple("\n".join(map(wrap, label.split("\n"))) for label in labels)
     heights = np.array([max(least, label.count("\n") + 1) + _GAP for label in wrapped])
     return Rows(wrapped, np.cumsum(heights) - heights / 2, float(heights.sum()))
 

@@ -1,4 +1,4 @@
-"""The candidates of a stack: what each alone would have estimated, how they are weighed, and whether they disagree.
+"""The candidates of a stack: what each alone would have estimated, and how they are weighed.
 
 In: a fit. Out: tables, and notes for the summary. Nothing is fitted again: each candidate's out-of-fold predictions take the same
 road to an estimate as those of the stack.
@@ -19,7 +19,6 @@ from riesz.results.parts import FitParts, mu_shares, rr_shares
 from riesz.results.summary import number
 
 STACK = "stack"  # the last row of the tables
-LITTLE = 0.05  # a candidate with less weight than this, in mu and in rr, has no say
 
 
 def candidate_estimates(parts: FitParts) -> tuple[Array, Array]:
@@ -105,8 +104,9 @@ def candidate_names(parts: FitParts) -> list[str]:
 
 
 def about_left_out(parts: FitParts) -> list[str]:
-    """Which candidates were not used, and why."""
-    return [f"{name} is not in the stack here. {reason}" for name, reason in parts.crossfit.left_out.items()]
+    """Which candidates were not used, and why; without the advice to use another learner, because the others are used."""
+    reasons = {name: reason.split(" Use ")[0] for name, reason in parts.crossfit.left_out.items()}
+    return [f"{name} is not in the stack here. {reason}" for name, reason in reasons.items()]
 
 
 def about_candidates(table: pd.DataFrame, parameters: Sequence[str]) -> list[str]:

@@ -153,9 +153,10 @@ class Results(Parameters):
     def candidates(self) -> pd.DataFrame:
         """What each learner of the stack alone would have estimated, and its weights; the last row is the stack.
 
-        A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree by more than their
-        errors, the answer depends on how mu and rr are learned; the summary then says so first. A fit of a single learner has one
-        row.
+        A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree, the answer
+        depends on how mu and rr are learned, and the standard error of the stack is larger for it: it includes by how much the
+        estimate would move with the mu, or the rr, of one learner in place of the stack's. If that is more than half a standard
+        error, the summary says so first. A fit of a single learner has one row. ``fit.plot("candidates")`` draws the table.
 
         Returns
         -------
@@ -906,8 +907,8 @@ class Results(Parameters):
         Parameters
         ----------
         kind : str
-            ``"panels"``, ``"estimators"``, ``"forest"``, ``"groups"``, ``"representer"``, ``"overlap"``, ``"balance"``,
-            ``"influence"``, ``"qq"``, ``"sensitivity"`` or ``"history"``: a function of :mod:`riesz.plots`.
+            ``"panels"``, ``"estimators"``, ``"candidates"``, ``"forest"``, ``"groups"``, ``"representer"``, ``"overlap"``,
+            ``"balance"``, ``"influence"``, ``"qq"``, ``"sensitivity"`` or ``"history"``: a function of :mod:`riesz.plots`.
         *arguments, **options
             What that function takes besides the fit: ``fit.plot("groups", "region")``, ``fit.plot("balance", most=10, ax=ax)``.
 

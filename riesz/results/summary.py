@@ -19,6 +19,7 @@ import pandas as pd
 Fact = tuple[str, str]
 
 _WIDTH = 78
+_WIDEST = 48  # characters per line of a fact; a stack of learners may need several lines
 RULE = "1.5px solid currentColor"
 TABLE = (
     f"border-collapse:collapse;border:none;border-top:{RULE};width:100%;margin:0;"
@@ -114,8 +115,8 @@ class Summary:
             f'<div style="opacity:.75;font-style:italic;margin-bottom:.5em">{escape(_pretty(self.subtitle))}</div>'
             f'<table style="{TABLE}">{facts}</table>'
             f"{''.join(map(_html_table, self.tables))}"
-            f'<div style="border-top:{RULE};padding-top:.4em;font-size:.85em;line-height:1.5;max-width:56em">'
-            f'<div style="opacity:.8">{notes}</div></div></div>'
+            f'<div style="border-top:{RULE};padding-top:.4em;font-size:.85em;line-height:1.5">'
+            f'<div style="opacity:.8;max-width:56em">{notes}</div></div></div>'
         )
 
     _repr_html_ = as_html
@@ -164,7 +165,12 @@ def _pairs(left: Sequence[Fact], right: Sequence[Fact]) -> list[tuple[Fact, Fact
 
 
 def _columns_of_facts(facts: Sequence[Fact]) -> list[Fact]:
-    return [(f"{name}:", value) for name, value in facts]
+    """The facts line by line; the further lines of a long one have no name."""
+    lines: list[Fact] = []
+    for name, value in facts:
+        first, *rest = textwrap.wrap(value, _WIDEST, break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [(f"{name}:", first), *(("", line) for line in rest)]
+    return lines
 
 
 def _spread(name: str, value: str, width: int) -> str:

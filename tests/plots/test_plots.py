@@ -56,6 +56,12 @@ def many(frame: pd.DataFrame) -> riesz.Results:
 
 
 @pytest.fixture(scope="module")
+def stacked(frame: pd.DataFrame) -> riesz.Results:
+    stack = riesz.Stack(["linear", "splines", NET])
+    return riesz.estimate("y ~ treat(a) + x1 + x2", frame, [riesz.ATE(), riesz.ATT()], learner=stack, folds=2)
+
+
+@pytest.fixture(scope="module")
 def net(frame: pd.DataFrame) -> riesz.Results:
     return riesz.ate("y ~ treat(a) + x1 + x2", frame, learner=NET, folds=2)
 
@@ -108,7 +114,7 @@ def test_text_is_readable(
     request: pytest.FixtureRequest, frame: pd.DataFrame, which: str, kind: str, style: str
 ) -> None:
     """Nothing covers or leaves anything, with long names, several parameters and 20 groups; colours are the style's."""
-    fit = request.getfixturevalue(which)
+    fit = request.getfixturevalue("stacked" if (which, kind) == ("many", "candidates") else which)
     about = {} if which == "fit" or kind in ("panels", "forest", "estimators", "groups") else {"parameter": "ATT"}
     with plt.style.context(style):
         made = figure(draw(fit, kind, **about))
@@ -162,6 +168,38 @@ def test_estimators(fit: riesz.Results) -> None:
     )
     hollow = [line for line in ax.lines if line.get_fillstyle() == "none"]
     np.testing.assert_allclose(hollow[0].get_xdata(), fit.estimates.loc[("ATE", ["direct", "ipw"]), "estimate"])
+
+
+def test_candidates(frame: pd.DataFrame, fit: riesz.Results, many: riesz.Results, tmp_path: Path) -> None:
+    """One row per learner with its weights, the stack last; the numbers are those of the table, for any parameter."""
+    stack = riesz.Stack(["linear", "splines"])
+    mixed = riesz.estimate("y ~ treat(a) + x1 + x2", frame, [riesz.ATE(), riesz.ATT()], learner=stack, folds=2)
+    mixed.save(tmp_path / "fit.riesz")
+    for drawn in (mixed, riesz.load(tmp_path / "fit.riesz")):
+        for name in ("ATE", "ATT"):
+            ax, table = drawn.plot("candidates", name), mixed.candidates.loc[name]
+            np.testing.assert_allclose(marks(ax)[:, 0], table["estimate"])
+            np.testing.assert_allclose(segments(ax)[:, :2], table[["conf_low", "conf_high"]])
+            assert ax.get_xlabel() == f"{name} with 95% interval"
+            shares = [f"mu {mu:.0%}, rr {rr:.0%}" for mu, rr in table[["weight_mu", "weight_rr"]].to_numpy()[:2]]
+            assert labels(ax) == [f"Linear (ridge, rr constrained) {shares[0]}", f"Splines {shares[1]}", "stack"]
+            (band,) = ax.patches
+            assert band.get_y() < marks(ax)[2, 1] < band.get_y() + band.get_height()
+            assert not band.get_y() < marks(ax)[1, 1]
+    alone = draw(fit, "candidates")
+    assert labels(alone) == ["Linear (ridge, rr constrained)"]
+    np.testing.assert_allclose(segments(alone)[:, :2], fit.conf_int())
+    assert not alone.patches
+    with pytest.raises(riesz.RieszError, match="expected one of 'ATE', 'ATT'"):
+        many.plot("candidates")
+
+
+def test_a_learner_that_cannot_estimate_alone_has_no_row(frame: pd.DataFrame) -> None:
+    stack = riesz.Stack(["linear", "kernel_embedding"])
+    mixed = riesz.ate("y ~ treat(a) + x1 + x2", frame, learner=stack, folds=2)
+    ax = mixed.plot("candidates")
+    assert len(labels(ax)) == 2
+    np.testing.assert_allclose(marks(ax)[:, 0], mixed.candidates["estimate"].dropna())
 
 
 def test_a_far_reference_is_left_out(frame: pd.DataFrame) -> None:
