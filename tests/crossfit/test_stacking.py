@@ -288,3 +288,13 @@ def test_learners_that_disagree_are_the_first_note() -> None:
     object.__setattr__(fit._parts, "inference", mixed)
     assert "learners of the stack disagree about ATE" in fit.warnings()[0]
     assert "disagree" in fit.summary().notes[0]
+
+
+def test_the_default_does_without_lightgbm_where_it_cannot_load(
+    data: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riesz.learners.boosting.engine.available", lambda: False)
+    fit = riesz.ate(FORMULA, data, learner=riesz.Stack([riesz.Splines(), RIDGE, riesz.Boosting()]), folds=2)
+    assert list(fit._crossfit.left_out) == ["Boosting"]
+    assert "Boosting is not in the stack here" in str(fit.summary())
+    assert len(fit.candidates) == 3
