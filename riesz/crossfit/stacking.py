@@ -5,7 +5,11 @@ In each repeat of cross-fitting mu is a convex combination of the candidates' mu
 .. math::
 
     \hat w = \arg\min_{w \ge 0,\ \sum_j w_j = 1} E_n[(y - \sum_j w_j \mu_j)^2], \qquad
-    \hat v = \arg\min_{v \ge 0} E_n[\alpha_v^2 - 2 m(\alpha_v)], \quad \alpha_v = \sum_j v_j \alpha_j.
+    \hat v = \arg\min_{v \ge 0,\, c} E_n[\alpha_v^2 - 2 m(\alpha_v)], \quad
+    \alpha_v = \sum_j v_j \alpha_j + \sum_k c_k 1\{A = k\}.
+
+The levels c, of any sign, make rr represent the moment of a constant in each arm exactly: an arm's weights have the right mean,
+and ``ipw`` does not depend on where the outcome is zero. Without arms there is one level.
 
 Where mu is read in arms alone, each arm with enough rows has its own weights; under ``family="binomial"`` the loss of mu is the
 log loss. The weights of rr have no sum constraint, so the scale of a candidate's rr does not matter, and at the solution
@@ -38,6 +42,7 @@ Codes = npt.NDArray[np.intp]
 
 _ROWS_PER_CANDIDATE = 20  # in an arm that has its own weights of mu
 _EDGE = 1e-6  # probabilities stay this far from 0 and 1 in the log loss
+_ALIKE = 1e-10  # share of an rr's variance within arms that counts as none
 _LEAST = 1e-12  # share of the largest weight that counts as zero
 
 
@@ -52,6 +57,8 @@ class Stacking:
         Weights of the J candidates' mu in each of A arms, or in all rows (A = 1); each row sums to one.
     rr : ndarray, shape (K, J)
         Weights of the candidates' rr as learned, for each of K parameters.
+    levels : ndarray, shape (K, A)
+        What is added to rr in each arm, or in all rows (A = 1).
     mu_loss : ndarray, shape (J + 1,)
         Mean squared error of mu (log loss under ``family="binomial"``) of each candidate, then of the stack.
     rr_loss : ndarray, shape (K, J + 1)
@@ -64,6 +71,7 @@ class Stacking:
 
     mu: Array
     rr: Array
+    levels: Array
     mu_loss: Array
     rr_loss: Array
     scales: Array
@@ -88,13 +96,13 @@ def stack(candidates: Sequence[Predictions], design: Design) -> tuple[Prediction
         The weights and losses.
     """
     mu = _weigh_mu(candidates, design)
-    rr, rr_loss, own_scales = _weigh_rr(candidates, design)
+    rr, levels, rr_loss, own_scales = _weigh_rr(candidates, design)
     arms = reading_arms(design)
     shares = mu[0 if arms is None or len(mu) == 1 else arms[0]]
     mixed = np.einsum("...j,j...->...", shares, np.stack([c.mu.observed for c in candidates]))
     mu_loss = np.array([_loss_of_mu(values, design) for values in (*(c.mu.observed for c in candidates), mixed)])
     claims = np.array([not c.scale_free and not c.tilted for c in candidates])
-    stacking = Stacking(mu, rr, mu_loss, rr_loss, own_scales, claims)
+    stacking = Stacking(mu, rr, levels, mu_loss, rr_loss, own_scales, claims)
     return combine(candidates, stacking, design), stacking
 
 
@@ -122,9 +130,10 @@ def combine(candidates: Sequence[Predictions], stacking: Stacking, design: Desig
             summed = summed + stacking.rr[:, j].reshape(-1, *[1] * (summed.ndim - 1)) * parts[j]
         return summed
 
+    inside = _levels(design, stacking.levels.shape[1] > 1)
     rr = Evaluation(
-        total([c.rr.observed for c in candidates]),
-        total([c.rr.values for c in candidates]),
+        total([c.rr.observed for c in candidates]) + stacking.levels @ inside.observed,
+        total([c.rr.values for c in candidates]) + np.tensordot(stacking.levels, inside.values, 1),
         total([c.rr.slopes for c in candidates]),
     )
     if not any(_serves(c) for c in candidates):
@@ -148,6 +157,19 @@ def reading_arms(design: Design) -> tuple[Codes, Codes] | None:
     if (readings < 0).any():
         return None
     return np.searchsorted(codes, strata).astype(np.intp), readings
+
+
+def _levels(design: Design, by_arm: bool) -> Evaluation:
+    """The indicators of arms, shape (A, n), or a constant, shape (1, n)."""
+    arms = reading_arms(design) if by_arm else None
+    if arms is None:
+        shape = 1, len(design.is_derivative), len(design)
+        return Evaluation(np.ones((1, len(design))), np.ones(shape), np.zeros(shape))
+    strata = design.sample.strata
+    assert strata is not None
+    numbers = np.arange(len(np.unique(strata)))
+    values = (arms[1] == numbers[:, None, None]).astype(float)
+    return Evaluation((arms[0] == numbers[:, None]).astype(float), values, np.zeros_like(values))
 
 
 def _serves(candidate: Predictions) -> bool:
@@ -226,26 +248,38 @@ def _convex_log_loss(mu: Array, y: Array, share: Array) -> Array:
     return np.asarray(w / w.sum())
 
 
-def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array, Array, Array]:
-    """Weights, shape (K, J), losses, shape (K, J + 1), and each candidate's scale, shape (K, J)."""
+def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array, Array, Array, Array]:
+    """Weights (K, J), levels (K, A), losses (K, J + 1) and each candidate's scale (K, J)."""
     count, components = len(candidates), design.components
-    weights, loss = np.zeros((components, count)), np.full((components, count + 1), np.nan)
-    own_scales = np.full((components, count), np.nan)
+    inside = _levels(design, reading_arms(design) is not None)
+    weights, levels = np.zeros((components, count)), np.zeros((components, len(inside.observed)))
+    loss, own_scales = np.full((components, count + 1), np.nan), np.full((components, count), np.nan)
     serving = [j for j, candidate in enumerate(candidates) if _serves(candidate)]
     if not serving:
-        return weights, loss, own_scales
+        return weights, levels, loss, own_scales
     moments = np.stack([design.mean(design.apply(candidates[j].rr)) for j in serving], axis=1)
+    known = np.stack([design.mean(design.apply(_one(inside, arm))) for arm in range(levels.shape[1])], axis=1)
     share = design.weights / design.weights.sum()
+    sizes_of_arms = inside.observed @ share
     for c in range(components):
         rr = np.stack([candidates[j].rr.observed[c] for j in serving])
-        gram = (rr * share) @ rr.T
-        sizes = np.sqrt(np.diag(gram))
-        own_scales[c, serving] = ratio(moments[c], sizes**2, otherwise=np.nan)
-        weights[c, serving] = ratio(nonnegative(gram, moments[c]), np.ones(len(serving)))
-        loss[c, serving] = -(np.clip(ratio(moments[c], sizes, otherwise=0.0), 0.0, None) ** 2)
-        w = weights[c, serving]
-        loss[c, count] = w @ gram @ w - 2 * w @ moments[c]
-    return weights, loss, own_scales
+        gram, means = (rr * share) @ rr.T, (rr * share) @ inside.observed.T
+        own_scales[c, serving] = ratio(moments[c], np.diag(gram), otherwise=np.nan)
+        loss[c, serving] = -(np.clip(ratio(moments[c], np.sqrt(np.diag(gram)), otherwise=0.0), 0.0, None) ** 2)
+        # the levels are solved for: what is left is the same problem for rr less its mean in each arm
+        rest = moments[c] - means @ (known[c] / sizes_of_arms)
+        apart = gram - (means / sizes_of_arms) @ means.T
+        alike = np.diag(apart) <= _ALIKE * np.diag(gram)  # constant in each arm: rounding is left
+        apart[alike], apart[:, alike] = 0.0, 0.0
+        w = nonnegative(apart, rest)
+        weights[c, serving], levels[c] = w, (known[c] - w @ means) / sizes_of_arms
+        loss[c, count] = -(w @ moments[c] + levels[c] @ known[c])
+    return weights, levels, loss, own_scales
+
+
+def _one(functions: Evaluation, number: int) -> Evaluation:
+    """One of several functions, which all components read."""
+    return functions.map(lambda values: values[number])
 
 
 def nonnegative(gram: Array, moments: Array) -> Array:

@@ -57,8 +57,10 @@ class Stack(Learner):
     .. math::
 
         \hat w = \arg\min_{w \ge 0,\ \sum_j w_j = 1} E_n[(y - \sum_j w_j \mu_j)^2], \qquad
-        \hat v = \arg\min_{v \ge 0} E_n[\alpha_v^2 - 2 m(\alpha_v)], \quad \alpha_v = \sum_j v_j \alpha_j.
+        \hat v = \arg\min_{v \ge 0,\, c} E_n[\alpha_v^2 - 2 m(\alpha_v)], \quad
+        \alpha_v = \sum_j v_j \alpha_j + \sum_k c_k 1\{A = k\}.
 
+    The levels :math:`c_k` give the weights of each arm the right mean; without arms there is one level.
     Under ``family="binomial"`` the weights of mu minimise the log loss. The weights of a representer have no sum constraint, so
     its scale is learned from the sample, as the paper does for one learner, and the one-step and the targeted estimate agree. A
     stack of one learner is that learner, and the order does not matter. Nothing is fitted twice.

@@ -234,6 +234,10 @@ def check_stacking(
         _need(len(weights.mu) in (1, arms), "the weights of mu have the wrong shape")
         _finite(weights.mu, (len(weights.mu), count), "the weights of mu")
         _finite(weights.rr, (components, count), "the weights of rr")
+        _need(
+            weights.levels.ndim == 2 and weights.levels.shape[1] in (1, arms), "the levels of rr have the wrong shape"
+        )
+        _finite(weights.levels, (components, weights.levels.shape[1]), "the levels of rr")
         _need(weights.mu_loss.shape == (count + 1,), "the losses of mu have the wrong shape")
         _need(weights.rr_loss.shape == (components, count + 1), "the losses of rr have the wrong shape")
         _need(weights.scales.shape == (components, count), "the scales have the wrong shape")

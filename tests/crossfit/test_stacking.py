@@ -298,3 +298,32 @@ def test_the_default_does_without_lightgbm_where_it_cannot_load(
     assert list(fit._crossfit.left_out) == ["Boosting"]
     assert "Boosting is not in the stack here" in str(fit.summary())
     assert len(fit.candidates) == 3
+
+
+@pytest.mark.parametrize("frame", ["binary", "arms", "continuous"])
+def test_the_moment_of_a_constant_in_each_arm_is_exact(frame: str) -> None:
+    simulation = riesz.datasets.get(frame)
+    data = simulation.draw(400, seed=1).data
+    verb = riesz.ade if frame == "continuous" else riesz.ate
+    fit = verb(
+        simulation.formula, data, learner=riesz.Stack([riesz.Linear(), riesz.Linear(penalty=0.01, rr_penalty=3.0)])
+    )
+    design, rr = design_of(fit), predictions(fit).rr
+    if frame == "continuous":
+        np.testing.assert_allclose(design.mean(rr.observed), 0, atol=1e-10)
+        return
+    arms = range(int(design.strata.max()) + 1)
+    sums = np.stack([design.mean(rr.observed * (design.strata == arm)) for arm in arms], axis=1)
+    expected = [[-1.0, *(float(arm == parameter) for arm in arms[1:])] for parameter in arms[1:]]
+    np.testing.assert_allclose(sums, expected, atol=1e-10)
+    higher = data.assign(y=data["y"] + 100)
+    shifted = verb(simulation.formula, higher, learner=fit.model.learner)
+    np.testing.assert_allclose(
+        shifted.estimates["estimate"].xs("ipw", level=1), fit.estimates["estimate"].xs("ipw", level=1), rtol=1e-6
+    )
+
+
+def test_without_covariates_a_stack_is_the_difference_in_means(data: pd.DataFrame) -> None:
+    fit = riesz.ate("y ~ treat(a)", data, learner=riesz.Stack([OLS, SHRUNK]))
+    means = data.groupby("a")["y"].mean()
+    assert fit.estimates.loc[("ATE", "ipw"), "estimate"] == pytest.approx(means[1] - means[0], rel=1e-9)
