@@ -142,21 +142,17 @@ def combine(candidates: Sequence[Predictions], stacking: Stacking, design: Desig
 
 
 def reading_arms(design: Design) -> tuple[Codes, Codes] | None:
-    """The arm of each row, shape (n,), and of each reading, shape (R, n); None if mu is not read in arms alone."""
-    strata = design.strata
-    if strata is None or design.is_derivative.any():
+    """The arm of each row, shape (n,), and of each reading, shape (R, n); None if mu is not read in arms alone.
+
+    Arms are numbered by the treatment's indicators, the reference 0, so that new rows need not have every arm.
+    """
+    if design.strata is None or design.is_derivative.any():
         return None
-    everyone = design.sample.strata
-    assert everyone is not None
-    codes, first = np.unique(everyone, return_index=True)
-    treatments = design.sample.treatment[first]
-    readings = np.full((len(design.is_derivative), len(design)), -1, dtype=np.intp)
-    for point, place in zip(design.readings(), readings, strict=True):
-        for number, treatment in enumerate(treatments):
-            place[(point.treatment == treatment).all(axis=1)] = number
-    if (readings < 0).any():
+    treatments = np.stack([design.treatment, *(point.treatment for point in design.readings())])
+    if not (np.isin(treatments, (0.0, 1.0)).all() and (treatments.sum(axis=2) <= 1).all()):
         return None
-    return np.searchsorted(codes, strata).astype(np.intp), readings
+    numbers = (treatments @ np.arange(1, treatments.shape[2] + 1)).astype(np.intp)
+    return numbers[0], numbers[1:]
 
 
 def _levels(design: Design, by_arm: bool) -> Evaluation:
@@ -165,9 +161,7 @@ def _levels(design: Design, by_arm: bool) -> Evaluation:
     if arms is None:
         shape = 1, len(design.is_derivative), len(design)
         return Evaluation(np.ones((1, len(design))), np.ones(shape), np.zeros(shape))
-    strata = design.sample.strata
-    assert strata is not None
-    numbers = np.arange(len(np.unique(strata)))
+    numbers = np.arange(design.treatment.shape[1] + 1)
     values = (arms[1] == numbers[:, None, None]).astype(float)
     return Evaluation((arms[0] == numbers[:, None]).astype(float), values, np.zeros_like(values))
 
@@ -185,7 +179,7 @@ def _weigh_mu(candidates: Sequence[Predictions], design: Design) -> Array:
     if arms is None or len(candidates) == 1:
         return everyone[None]
     weights = []
-    for arm in range(int(arms[0].max()) + 1):
+    for arm in range(design.treatment.shape[1] + 1):
         rows = arms[0] == arm
         enough = rows.sum() >= _ROWS_PER_CANDIDATE * len(candidates)
         weights.append(

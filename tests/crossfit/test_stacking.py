@@ -327,3 +327,10 @@ def test_without_covariates_a_stack_is_the_difference_in_means(data: pd.DataFram
     fit = riesz.ate("y ~ treat(a)", data, learner=riesz.Stack([OLS, SHRUNK]))
     means = data.groupby("a")["y"].mean()
     assert fit.estimates.loc[("ATE", "ipw"), "estimate"] == pytest.approx(means[1] - means[0], rel=1e-9)
+
+
+def test_new_rows_need_not_have_every_arm(data: pd.DataFrame) -> None:
+    fit = riesz.ate(FORMULA, data, learner=riesz.Stack([OLS, SHRUNK]))
+    together = fit.predict(data)
+    treated = data.index[data["a"] == 1][:1]
+    pd.testing.assert_frame_equal(fit.predict(data.loc[treated]), together.loc[treated])
