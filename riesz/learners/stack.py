@@ -28,6 +28,20 @@ def default_learners() -> tuple[Learner, ...]:
     return MADNet(networks=1), Splines(), Boosting()
 
 
+def describe_all(learners: Sequence[Learner], family: str) -> str:
+    """The learners of a stack in words; a single one by itself.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> from riesz.learners.stack import describe_all
+    >>> describe_all([riesz.Splines(), riesz.Boosting()], "gaussian")
+    'stack of Splines, Boosting'
+    """
+    names = [learner.describe(family) for learner in learners]
+    return names[0] if len(names) == 1 else f"stack of {', '.join(names)}"
+
+
 @stored
 @dataclass(frozen=True)
 class Stack(Learner):
@@ -125,5 +139,4 @@ class Stack(Learner):
         raise LearnerError("A stack is fitted learner by learner: call riesz.crossfit.crossfit.cross_fit, or a verb.")
 
     def describe(self, family: str) -> str:
-        names = [learner.describe(family) for learner in self.learners]
-        return names[0] if len(names) == 1 else f"stack of {', '.join(names)}"
+        return describe_all(self.learners, family)

@@ -106,12 +106,13 @@ def _details(candidate: Candidate) -> pd.DataFrame:
 
 def _remarks(parts: FitParts) -> list[str]:
     """The learners' notes on this design, each once."""
-    notes = [
-        note
-        for candidate in parts.crossfit.candidates
-        for note in candidate.learner.remarks(parts.design, _details(candidate))
-    ]
-    return list(dict.fromkeys(notes))
+    notes = {
+        name: candidate.learner.remarks(parts.design, _details(candidate))
+        for name, candidate in zip(candidate_names(parts), parts.crossfit.candidates, strict=True)
+    }
+    if len(notes) == 1:
+        return next(iter(notes.values()))
+    return [f"{name}: {note}" for name, texts in notes.items() for note in texts]
 
 
 def glance_table(parts: FitParts, cov_type: str) -> pd.DataFrame:

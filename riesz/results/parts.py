@@ -24,6 +24,7 @@ from riesz.diagnostics.weights import representer_health, with_anchor_errors
 from riesz.errors import RieszError
 from riesz.estimators import ESTIMATORS, Estimator, Scores
 from riesz.inference import Alternatives, Estimate, Inference, Projection, Sampling, infer
+from riesz.learners.stack import describe_all
 from riesz.predictions import Predictions, average
 from riesz.results.model import Model
 
@@ -86,8 +87,8 @@ class FitParts:
 
     @property
     def learner(self) -> str:
-        """The learner, as text."""
-        return self.model.learner.describe(self.design.family)
+        """The learner, as text; of a stack, the learners that could be used."""
+        return describe_all([candidate.learner for candidate in self.crossfit.candidates], self.design.family)
 
     @property
     def arms(self) -> list[str]:
