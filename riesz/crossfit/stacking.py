@@ -30,7 +30,7 @@ from scipy.optimize import minimize, nnls
 
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -115,20 +115,23 @@ def combine(candidates: Sequence[Predictions], stacking: Stacking, design: Desig
     )
     used = np.flatnonzero(stacking.rr.any(axis=0))
 
-    def total(parts: Sequence[Array]) -> Array:
+    def total(parts: Sequence[Array], weights: Array) -> Array:
         """A weighted sum; candidates without weight, whose rr may be missing, are left out."""
         summed = np.zeros_like(parts[0])
         for j in used.tolist():
-            summed = summed + stacking.rr[:, j].reshape(-1, *[1] * (summed.ndim - 1)) * parts[j]
+            summed = summed + weights[:, j, None] * parts[j]
         return summed
 
-    rr = Evaluation(
-        total([c.rr.observed for c in candidates]),
-        total([c.rr.values for c in candidates]),
-        total([c.rr.slopes for c in candidates]),
-    )
+    first = candidates[0].rr
     if not any(_serves(c) for c in candidates):
-        rr = candidates[0].rr
+        return Predictions(mu, first, scale_free=True)
+    at_links = stacking.rr[first.links.component]
+    rr = Linked(
+        total([c.rr.observed for c in candidates], stacking.rr),
+        total([c.rr.values for c in candidates], at_links),
+        total([c.rr.slopes for c in candidates], at_links),
+        first.links,
+    )
     return Predictions(mu, rr, scale_free=True)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from riesz.arrays import Array
 from riesz.design.design import Base, Design
-from riesz.design.moment import Evaluation, Look, Moment, Points
+from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Points
 
 Labels = npt.NDArray[np.intp]
 
@@ -73,7 +73,7 @@ def with_columns(design: Design, phi: Evaluation) -> Design:
     base = replace(
         _rows_of(design, np.column_stack([np.ones(n), phi.observed.T])),
         names=("Intercept", *(f"phi{j}" for j in range(width))),
-        moment=Moment(points, design.reading_weights, design.normalizer),
+        moment=Moment(points, design.links, design.link_weights, design.normalizer),
         covariates=columns,
         groups=None if groups is None else np.unique(groups, return_inverse=True)[1],
     )
@@ -87,9 +87,13 @@ def observed_only(design: Design, given: Array) -> Design:
     """
     base, n = design._base, len(design)
     point = Points(np.empty(0, dtype=np.intp), np.empty((n, 0)), None, base.treatment, 0.0)
-    moment = Moment((point,), np.ones((1, 1, n)), np.ones((1, n)))
-    anchor = Evaluation(given, given[:, None], np.zeros_like(given[:, None]))
+    moment = Moment((point,), _to_one_reading(1), np.ones((1, n)), np.ones((1, n)))
+    anchor = Linked(given, given, np.zeros_like(given), _to_one_reading(len(given)))
     return Design(replace(base, moment=moment, anchor=anchor), slice(None))
+
+
+def _to_one_reading(components: int) -> Links:
+    return Links(np.arange(components), np.zeros(components, dtype=np.intp))
 
 
 def merged(design: Design, copies: Labels) -> Design:
@@ -129,7 +133,7 @@ def summed(weights: Array, copies: Labels, count: int) -> Array:
 
 def _rows_of(design: Design, z: Array) -> Base:
     """A base of a design's rows alone, with columns z; ``looks`` stays that of all rows."""
-    moment = Moment(design.readings(), design.reading_weights, design.normalizer)
+    moment = Moment(design.readings(), design.links, design.link_weights, design.normalizer)
     return replace(
         design._base,
         y=design.y,

@@ -24,7 +24,7 @@ from scipy import stats
 
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked
 from riesz.diagnostics.shapes import make_parts, shape_table, shapes
 from riesz.inference import Clusters, Weights, covariance
 from riesz.predictions import Predictions, tilt
@@ -151,7 +151,7 @@ def _in_order(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFr
     return table.iloc[np.argsort(order, kind="stable")].set_index(["parameter", "function"])
 
 
-def _compare(sample: Sample, kind: str, name: str, f: Evaluation) -> pd.DataFrame:
+def _compare(sample: Sample, kind: str, name: str, f: Evaluation | Linked) -> pd.DataFrame:
     """The rows of one function, one per parameter."""
     design, rr = sample.design, sample.predictions.rr.observed
     residual = design.y - sample.predictions.mu.observed
@@ -225,8 +225,8 @@ def _strength(design: Design, x: Array) -> float:
     return treatment + abs(float(design.mean(unit(x) * unit(design.y))))
 
 
-def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation]]:
-    """The functions to balance, with kind and name; of shape (n,), or (K, n) for the anchors."""
+def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation | Linked]]:
+    """The functions to balance, with kind and name; one function that all parameters share, or the anchors."""
     anchor = design.anchor
     yield "anchor", "anchor", anchor
     yield "constant", "1", _constant(design)

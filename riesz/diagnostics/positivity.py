@@ -236,14 +236,15 @@ def arm_weights(design: Design) -> Array:
     """The weight of mu at each arm in each moment, shape (K, arms, n); NaN if a moment does more than set the treatment."""
     arms, n = _arms(design), len(design)
     weights = np.zeros((design.components, arms, n))
-    for k, point in enumerate(design.readings()):
-        weight = design.reading_weights[:, k]
+    readings, links, rows = design.readings(), design.links, np.arange(n)
+    for component, reading, weight in zip(links.component, links.reading, design.link_weights, strict=True):
+        point = readings[reading]
         if point.tangents is not None or np.isin(design.covariates, point.columns).any():
-            weights[weight.any(axis=1)] = np.nan
+            if weight.any():
+                weights[component] = np.nan
             continue
         arm = np.asarray(point.treatment @ np.arange(1, arms), dtype=np.intp)
-        for j in range(arms):
-            weights[:, j] += np.where(arm == j, weight, 0.0)
+        weights[component, arm, rows] += weight
     return weights
 
 
@@ -279,11 +280,16 @@ def leftover(design: Design, numeric: Mapping[str, Array]) -> Leftover:
             fitted[place, test] = centre + (x[test] - origin) @ theta
     total = float(design.mean((a - design.mean(a)) ** 2))
     rest = min(float(design.mean((a - prediction) ** 2)) for prediction in fitted)
+    distances = [
+        float(np.sqrt(design.mean((point.treatment[:, 0] - a) ** 2) / max(rest, 1e-12 * total)))
+        for point in design.readings()
+    ]
     moves = np.zeros(design.components)
-    for k, point in enumerate(design.readings()):
-        distance = np.sqrt(design.mean((point.treatment[:, 0] - a) ** 2) / max(rest, 1e-12 * total))
-        reads = design.reading_weights[:, k].any(axis=1)
-        moves = np.where(reads, np.maximum(moves, distance), moves)
+    for component, reading, weight in zip(
+        design.links.component, design.links.reading, design.link_weights, strict=True
+    ):
+        if weight.any():
+            moves[component] = max(moves[component], distances[reading])
     return Leftover(1 - rest / total, moves)
 
 
