@@ -146,8 +146,9 @@ def reading_arms(design: Design) -> tuple[Codes, Codes] | None:
     treatments = design.sample.treatment[first]
     readings = np.full((len(design.is_derivative), len(design)), -1, dtype=np.intp)
     for point, place in zip(design.readings(), readings, strict=True):
+        there = point.kept_treatment.distinct()
         for number, treatment in enumerate(treatments):
-            place[(point.treatment == treatment).all(axis=1)] = number
+            place[:] = np.where((there == treatment).all(axis=1), number, place)
     if (readings < 0).any():
         return None
     return np.searchsorted(codes, strata).astype(np.intp), readings

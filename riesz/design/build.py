@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.arrays import Array
+from riesz.design.compact import compact
 from riesz.design.design import Base, Blueprint, Design
 from riesz.design.moment import Linked, Links, Look, Moment, Points
 from riesz.design.table import LARGEST, SMALLEST
@@ -237,10 +238,12 @@ def _known(
 def _points(
     columns: Columns, treatment: Treatment, changes: Mapping[str, pd.Series], wrt: str | None, data: pd.DataFrame
 ) -> Points:
-    inputs = treatment.inputs(replace_columns(data, changes))
+    inputs = compact(treatment.inputs(replace_columns(data, changes)))
     if wrt is None:
-        return Points(*columns.at(changes), None, inputs, 0.0)
-    return Points(*columns.tangent(changes, wrt), inputs, float(wrt == treatment.name))
+        where, values = columns.at(changes)
+        return Points(where, compact(values), None, inputs, 0.0)
+    where, values, tangents = columns.tangent(changes, wrt)
+    return Points(where, compact(values), tangents, inputs, float(wrt == treatment.name))
 
 
 def looks(

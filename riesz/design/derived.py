@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
+from riesz.design.compact import as_it_is
 from riesz.design.design import Base, Design
 from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Points
 
@@ -31,7 +32,7 @@ def without(design: Design, variables: Set[str]) -> Design:
             replace(
                 point,
                 columns=place[point.columns[stays]],
-                values=point.values[:, stays],
+                kept_values=point.kept_values.columns(stays),
                 tangents=None if point.tangents is None else point.tangents[:, stays],
             )
         )
@@ -62,9 +63,9 @@ def with_columns(design: Design, phi: Evaluation) -> Design:
     points = tuple(
         Points(
             columns,
-            phi.values[:, k].T,
+            as_it_is(phi.values[:, k].T),
             phi.slopes[:, k].T if point.tangents is not None else None,
-            point.treatment,
+            point.kept_treatment,
             point.treatment_slope,
         )
         for k, point in enumerate(design.readings())
@@ -86,7 +87,7 @@ def observed_only(design: Design, given: Array) -> Design:
     ``design`` must be a whole sample.
     """
     base, n = design._base, len(design)
-    point = Points(np.empty(0, dtype=np.intp), np.empty((n, 0)), None, base.treatment, 0.0)
+    point = Points(np.empty(0, dtype=np.intp), as_it_is(np.empty((n, 0))), None, as_it_is(base.treatment), 0.0)
     moment = Moment((point,), _to_one_reading(1), np.ones((1, n)), np.ones((1, n)))
     anchor = Linked(given, given, np.zeros_like(given), _to_one_reading(len(given)))
     return Design(replace(base, moment=moment, anchor=anchor), slice(None))

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
+from riesz.design.compact import Compact
 from riesz.storage.coding import stored
 
 
@@ -130,26 +131,37 @@ class Points:
     Attributes
     ----------
     columns : ndarray of int, shape (q,)
-    values : ndarray, shape (n, q)
+    kept_values : Compact, n rows, q columns
         Those columns at the reading's points.
     tangents : ndarray, shape (n, q), or None
         Their derivative along the treatment, at a derivative reading.
-    treatment : ndarray, shape (n, t)
+    kept_treatment : Compact, n rows, t columns
         The raw treatment there, for learners that do not use the formula's columns of it.
     treatment_slope : float
         1 when the reading is a derivative along the treatment, else 0.
     """
 
     columns: npt.NDArray[np.intp]
-    values: Array
+    kept_values: Compact
     tangents: Array | None
-    treatment: Array
+    kept_treatment: Compact
     treatment_slope: float
+
+    @property
+    def values(self) -> Array:
+        """The columns at the reading's points, shape (n, q)."""
+        return self.kept_values.dense()
+
+    @property
+    def treatment(self) -> Array:
+        """The raw treatment there, shape (n, t)."""
+        return self.kept_treatment.dense()
 
     def take(self, rows: Rows) -> Points:
         """The same at some rows."""
         tangents = None if self.tangents is None else self.tangents[rows]
-        return replace(self, values=self.values[rows], tangents=tangents, treatment=self.treatment[rows])
+        values, treatment = self.kept_values.take(rows), self.kept_treatment.take(rows)
+        return replace(self, kept_values=values, tangents=tangents, kept_treatment=treatment)
 
 
 @dataclass(frozen=True)
@@ -251,7 +263,7 @@ class Moment:
                 value = weight * tilt.slopes[k]
             level += value
             if point.columns.size:
-                out[:, columns] += value[:, None] * (point.values[rows] - z[:, columns])
+                out[:, columns] += value[:, None] * (point.kept_values.dense(rows) - z[:, columns])
         if level.any():
             out += level[:, None] * z
         return out
@@ -284,7 +296,7 @@ class Moment:
             places = np.flatnonzero(readers == k)
             functions = np.append(0, 1 + links.component[places])
             active = theta[np.ix_(point.columns, functions)]
-            at = (observed[:, functions] + (point.values[rows] - z[:, _span(point.columns)]) @ active).T
+            at = (observed[:, functions] + (point.kept_values.dense(rows) - z[:, _span(point.columns)]) @ active).T
             values[k], values_each[places] = at[0], at[1:]
             if point.tangents is not None:
                 bend = (point.tangents[rows] @ active).T

@@ -15,6 +15,7 @@ import pandas as pd
 
 from riesz.crossfit.crossfit import Candidate
 from riesz.crossfit.stacking import Stacking
+from riesz.design.compact import Compact
 from riesz.design.design import Base, Design
 from riesz.design.moment import Evaluation, Linked, Links, Moment
 from riesz.design.stored import to_stored
@@ -84,7 +85,7 @@ def _check_base(base: Base, n: int, components: int) -> None:
     _need(base.treatment.ndim == 2 and base.treatment.shape[1] > 0, "the treatment has no columns")
     _finite(base.treatment, (n, base.treatment.shape[1]), "the treatment")
     for point in moment.points:
-        _finite(point.treatment, base.treatment.shape, "a reading's treatment")
+        _check_table(point.kept_treatment, base.treatment.shape, "a reading's treatment")
     _need(base.covariates.ndim == 1, "the covariates have the wrong shape")
     _numbered(base.covariates, len(base.covariates), columns, "the covariates")
     _need(len(np.unique(base.covariates)) == len(base.covariates), "a covariate stands twice")
@@ -110,10 +111,18 @@ def _check_moment(moment: Moment, n: int, columns: int, components: int) -> None
         _need(point.columns.ndim == 1, "a reading's columns have the wrong shape")
         q = len(point.columns)
         _numbered(point.columns, q, columns, "a reading's columns")
-        _finite(point.values, (n, q), "a reading's values")
+        _check_table(point.kept_values, (n, q), "a reading's values")
         if point.tangents is not None:
             _finite(point.tangents, (n, q), "a reading's tangents")
         _need(bool(np.isfinite(point.treatment_slope)), "a reading's slope")
+
+
+def _check_table(table: Compact, shape: tuple[int, ...], what: str) -> None:
+    rows, columns = shape
+    _finite(table.constants, (columns,), what)
+    _numbered(table.places, len(table.places), columns, what)
+    _need(bool((np.diff(table.places) > 0).all()), f"{what} has columns that are not in order")
+    _finite(table.varying, (rows, len(table.places)), what)
 
 
 def _check_links(links: Links, components: int, readings: int) -> None:

@@ -39,9 +39,10 @@ def complete(name: str, values: Fields, make: Callable[[str, Fields], Any]) -> F
     make : callable
         Makes a stored type from its name and its fields.
     """
-    if name not in _COMPLETIONS or "links" in values:
+    if name not in _COMPLETIONS:
         return values
-    return _COMPLETIONS[name](values, make)
+    lacking, change = _COMPLETIONS[name]
+    return values if lacking in values else change(values, make)
 
 
 def _linked_weights(values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
@@ -60,9 +61,22 @@ def _linked_values(values: Fields, make: Callable[[str, Fields], Any]) -> Fields
     return {**values, **parts, "links": links}
 
 
-_COMPLETIONS: dict[str, Callable[[Fields, Callable[[str, Fields], Any]], Fields]] = {
-    "Moment": _linked_weights,
-    "Linked": _linked_values,
+def _compact_tables(values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
+    """Format 2 and before: tables were kept as they are."""
+    today = {name: value for name, value in values.items() if name not in ("values", "treatment")}
+    for name in ("values", "treatment"):
+        table = values[name]
+        width = table.shape[1]
+        fields = {"constants": np.zeros(width), "places": np.arange(width), "varying": table}
+        today[f"kept_{name}"] = make("Compact", fields)
+    return today
+
+
+#: Stored type to a field that older files lack, and what adds it.
+_COMPLETIONS: dict[str, tuple[str, Callable[[Fields, Callable[[str, Fields], Any]], Fields]]] = {
+    "Moment": ("links", _linked_weights),
+    "Linked": ("links", _linked_values),
+    "Points": ("kept_values", _compact_tables),
 }
 
 

@@ -185,7 +185,8 @@ def _measure_shares(sample: Design) -> Shares:
     _, first = np.unique(sample.strata, return_index=True)
     arms = treatment[first]
     at_arms = not sample.is_derivative.any() and all(
-        (reading.treatment[:, None] == arms).all(axis=2).any(axis=1).all() for reading in sample.readings()
+        (reading.kept_treatment.distinct()[:, None] == arms).all(axis=2).any(axis=1).all()
+        for reading in sample.readings()
     )
     columns = treatment.shape[1]
     centre = np.full(columns, 0.5 if columns == 1 else 0.0)
