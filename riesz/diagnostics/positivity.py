@@ -23,7 +23,7 @@ multi-level treatments", Biometrics.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +93,7 @@ def positivity(design: Design, numeric: Mapping[str, Array]) -> Positivity:
     p = arm_propensities(design, features(design, numeric))
     kept, gamma = crump(p, design.weights)
     cut = 0.5 - np.sqrt(max(0.25 - 1 / gamma, 0.0)) if np.isfinite(gamma) else 0.0
-    inside = [np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1])]
+    inside = (np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1]))
     return Positivity(
         p,
         scarce_shares(design, p),
@@ -232,20 +232,21 @@ def scarce_share(design: Design, p: Array, weights: Array) -> float:
     return float(ratio(shares @ scarce, shares @ target, otherwise=0.0))
 
 
-def arm_weights(design: Design) -> Array:
-    """The weight of mu at each arm in each moment, shape (K, arms, n); NaN if a moment does more than set the treatment."""
-    arms, n = _arms(design), len(design)
-    weights = np.zeros((design.components, arms, n))
-    readings, links, rows = design.readings(), design.links, np.arange(n)
-    for component, reading, weight in zip(links.component, links.reading, design.link_weights, strict=True):
-        point = readings[reading]
-        if point.tangents is not None or np.isin(design.covariates, point.columns).any():
-            if weight.any():
-                weights[component] = np.nan
-            continue
-        arm = np.asarray(point.treatment @ np.arange(1, arms), dtype=np.intp)
-        weights[component, arm, rows] += weight
-    return weights
+def arm_weights(design: Design) -> Iterator[Array]:
+    """The weight of mu at each arm, shape (arms, n), moment by moment; NaN if it does more than set the treatment."""
+    arms, n, links, weights = _arms(design), len(design), design.links, design.link_weights
+    readings = design.readings()
+    for component in range(design.components):
+        at_arms = np.zeros((arms, n))
+        for place in links.of(component):
+            weight, point = weights[place], readings[links.reading[place]]
+            if point.tangents is not None or np.isin(design.covariates, point.columns).any():
+                if weight.any():
+                    at_arms[:] = np.nan
+                continue
+            arm = np.asarray(point.treatment @ np.arange(1, arms), dtype=np.intp)
+            at_arms[arm, np.arange(n)] += weight
+        yield at_arms
 
 
 @dataclass(frozen=True)
