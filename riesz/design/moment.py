@@ -70,6 +70,10 @@ class Evaluation:
         slopes = self.slopes * other.values + self.values * other.slopes
         return Evaluation(self.observed * other.observed, self.values * other.values, slopes)
 
+    def places(self, links: Links) -> npt.NDArray[np.intp]:
+        """Where the values of a function that all components read stand for each link."""
+        return links.reading
+
     def linked(self, links: Links) -> Linked:
         """The same where components read it.
 
@@ -113,14 +117,18 @@ class Linked:
         each = factors[self.links.component, None]
         return Linked(self.observed * factors[:, None], self.values * each, self.slopes * each, self.links)
 
+    def places(self, links: Links) -> npt.NDArray[np.intp]:
+        """Where some of its links stand among all of them."""
+        known, asked = (zip(pairs.component, pairs.reading, strict=True) for pairs in (self.links, links))
+        numbers = {pair: number for number, pair in enumerate(known)}
+        return np.array([numbers[pair] for pair in asked], dtype=np.intp)
+
     def linked(self, links: Links) -> Linked:
         """The same at some of its links."""
-        known, asked = (zip(pairs.component, pairs.reading, strict=True) for pairs in (self.links, links))
-        places = {pair: place for place, pair in enumerate(known)}
-        chosen = [places[pair] for pair in asked]
-        if chosen == list(range(len(places))):
+        places = self.places(links)
+        if np.array_equal(places, np.arange(len(self.values))):
             return self
-        return Linked(self.observed, self.values[chosen], self.slopes[chosen], links)
+        return Linked(self.observed, self.values[places], self.slopes[places], links)
 
 
 @stored
@@ -223,11 +231,11 @@ class Moment:
         -------
         ndarray, shape (K, n)
         """
-        at, derivative = f.linked(self.links), self.is_derivative
-        total = np.zeros((len(self.normalizer), at.values.shape[-1]))
+        places, derivative = f.places(self.links), self.is_derivative
+        total = np.zeros((len(self.normalizer), f.values.shape[-1]))
         for link, (component, reading) in enumerate(zip(self.links.component, self.links.reading, strict=True)):
-            read = at.slopes if derivative[reading] else at.values
-            total[component] += self.weights[link, rows] * read[link]
+            read = f.slopes if derivative[reading] else f.values
+            total[component] += self.weights[link, rows] * read[places[link]]
         return total
 
     def rows(self, z: Array, rows: Rows, component: int, tilt: Evaluation | None = None) -> Array:

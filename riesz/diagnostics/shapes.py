@@ -38,7 +38,7 @@ _ROWS_PER_BIN = 100
 _FEWEST_ROWS = 20  # of a bin
 _MOST_MASS_POINTS = 5  # per covariate
 _AT_ONCE = 16  # functions
-_MOST_NUMBERS = 2**25  # of parts that are in memory at once
+_MOST_NUMBERS = 2**24  # of parts that are in memory at once
 
 Shape = tuple[str, str, Array]  # kind, name, values
 
