@@ -106,6 +106,10 @@ class Linked:
     slopes: Array
     links: Links
 
+    def map(self, change: Callable[[Array], Array]) -> Linked:
+        """Apply a linear, row-by-row change to all three arrays."""
+        return Linked(change(self.observed), change(self.values), change(self.slopes), self.links)
+
     def times(self, other: Evaluation | Linked) -> Linked:
         """The product of each function with another one."""
         factor = other.linked(self.links)

@@ -294,7 +294,7 @@ def test_the_constraint_holds_on_the_rows_it_was_imposed_on(binary_frame: pd.Dat
     fit = riesz.ate(formula, binary_frame)
     split = fit._crossfit.splits[0][2]
     raw = fit._crossfit.fits[2].predict(fit.model.blueprint.design.take(split.test)).rr
-    one, zero = raw.values[0]
+    one, zero = raw.values
     np.testing.assert_allclose(fit.stability()["violation"].iloc[3], 1 - (one - zero).mean(), rtol=1e-8)
 
 
