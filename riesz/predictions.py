@@ -6,7 +6,7 @@ scalars of a fold, so the pieces of several folds join into the full sample by r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked
 from riesz.storage.coding import stored
 
 
@@ -27,8 +27,8 @@ class Predictions:
     ----------
     mu : Evaluation, shape (n,)
         In the outcome's own units; a probability under ``family="binomial"``.
-    rr : Evaluation, shape (K, n)
-        One Riesz representer a component; NaN throughout when the learner learns mu alone.
+    rr : Linked
+        One Riesz representer for each component; NaN throughout when the learner learns mu alone.
     scale_free : bool
         Whether rr is known up to scale only, as a moment-constrained learner reads it out (r = beta - beta_perp).
     tilted : bool
@@ -37,17 +37,16 @@ class Predictions:
     """
 
     mu: Evaluation
-    rr: Evaluation
+    rr: Linked
     scale_free: bool
     tilted: bool = False
 
 
-def no_representer(design: Design) -> Evaluation:
-    """What stands for rr, shape (K, n), when a learner learns mu alone: NaN, so that it cannot be used by mistake."""
-    readings = (design.components, len(design.is_derivative), len(design))
-    return Evaluation(
-        np.full((design.components, len(design)), np.nan), np.full(readings, np.nan), np.full(readings, np.nan)
-    )
+def no_representer(design: Design) -> Linked:
+    """What stands for rr when a learner learns mu alone: NaN, so that it cannot be used by mistake."""
+    links = design.links
+    values = np.full((len(links.reading), len(design)), np.nan)
+    return Linked(np.full((design.components, len(design)), np.nan), values, values.copy(), links)
 
 
 def join(parts: Sequence[Predictions], rows: Sequence[npt.NDArray[np.intp]]) -> Predictions:
@@ -60,15 +59,24 @@ def join(parts: Sequence[Predictions], rows: Sequence[npt.NDArray[np.intp]]) -> 
             whole[..., index] = piece
         return whole
 
-    def gather(evaluations: Sequence[Evaluation]) -> Evaluation:
-        return Evaluation(
-            scatter([e.observed for e in evaluations]),
-            scatter([e.values for e in evaluations]),
-            scatter([e.slopes for e in evaluations]),
-        )
+    return _combined(parts, scatter)
 
+
+def _combined(parts: Sequence[Predictions], combine: Callable[[Sequence[Array]], Array]) -> Predictions:
+    """The first predictions, each array replaced by a combination of all parts' arrays."""
     first = parts[0]
-    return Predictions(gather([p.mu for p in parts]), gather([p.rr for p in parts]), first.scale_free, first.tilted)
+    mu = Evaluation(
+        combine([part.mu.observed for part in parts]),
+        combine([part.mu.values for part in parts]),
+        combine([part.mu.slopes for part in parts]),
+    )
+    rr = replace(
+        first.rr,
+        observed=combine([part.rr.observed for part in parts]),
+        values=combine([part.rr.values for part in parts]),
+        slopes=combine([part.rr.slopes for part in parts]),
+    )
+    return replace(first, mu=mu, rr=rr)
 
 
 def scales(predictions: Predictions, design: Design) -> Array:
@@ -97,20 +105,19 @@ def tilt(predictions: Predictions, design: Design) -> Evaluation | None:
 
 def times(predictions: Predictions, scale: Array) -> Predictions:
     """Multiply each component's rr by a number."""
-    return replace(
-        predictions, rr=predictions.rr.map(lambda values: values * scale.reshape(-1, *[1] * (values.ndim - 1)))
-    )
+    return replace(predictions, rr=predictions.rr.scaled(scale))
 
 
 def cap(predictions: Predictions, most: Array) -> Predictions:
     """Cap |rr| of each component, at the observed rows and at the readings; where it is held its slope is zero."""
     rr = predictions.rr
-    high = most[:, None, None]
+    high = most[rr.links.component, None]
     held = np.abs(rr.values) > high
-    capped = Evaluation(
+    capped = Linked(
         np.clip(rr.observed, -most[:, None], most[:, None]),
         np.clip(rr.values, -high, high),
         np.where(held, 0.0, rr.slopes),
+        rr.links,
     )
     return replace(predictions, rr=capped)
 
@@ -119,12 +126,4 @@ def average(predictions: Sequence[Predictions]) -> Predictions:
     """The mean over repeats, row by row."""
     if len(predictions) == 1:
         return predictions[0]
-
-    def mean(evaluations: Sequence[Evaluation]) -> Evaluation:
-        return Evaluation(
-            np.mean([e.observed for e in evaluations], axis=0),
-            np.mean([e.values for e in evaluations], axis=0),
-            np.mean([e.slopes for e in evaluations], axis=0),
-        )
-
-    return replace(predictions[0], mu=mean([p.mu for p in predictions]), rr=mean([p.rr for p in predictions]))
+    return _combined(predictions, lambda parts: np.asarray(np.mean(parts, axis=0)))

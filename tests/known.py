@@ -37,7 +37,8 @@ class Known(Learner, Fit):
             return Evaluation(read(design.treatment), values, np.zeros_like(values))
 
         mu = [values[design.index] for values in self.mu]
-        return Predictions(at(mu), at(arms).map(lambda values: values[None]), False)
+        rr = at(arms).map(lambda values: values[None]).linked(design.links)
+        return Predictions(at(mu), rr, False)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         return [self for _ in designs]

@@ -189,7 +189,7 @@ def test_logistic_tmle(continuous_frame: pd.DataFrame, case: str) -> None:
     p, design = fit.predictions, fit.model.blueprint.design
     y = (design.y - low) / (high - low)
     mu, rr = np.clip((p.mu.observed - low) / (high - low), 1e-3, 1 - 1e-3), p.rr.observed[0]
-    slope, rr_slope = p.mu.slopes[0] / (high - low), p.rr.slopes[0, 0]
+    slope, rr_slope = p.mu.slopes[0] / (high - low), p.rr.slopes[0]
     slope = np.where((mu > 1e-3) & (mu < 1 - 1e-3), slope, 0.0)  # where mu is held at its limits
     t = optimize.brentq(lambda t: (rr * (y - expit(logit(mu) + t * rr))).sum(), -5 / rr.max(), 5 / rr.max(), xtol=1e-14)
     h = 1e-6

@@ -54,9 +54,9 @@ def find_copies(design: Design) -> Labels | None:
 
 def _same(design: Design, other: Labels) -> npt.NDArray[np.bool_]:
     """Whether each row is a copy of the row ``other`` gives for it, shape (n,)."""
-    z, treatment, weights, groups = design.z, design.treatment, design.reading_weights, design.groups
+    z, treatment, weights, groups = design.z, design.treatment, design.link_weights, design.groups
     same = (z == z[other]).all(axis=1) & (treatment == treatment[other]).all(axis=1)
-    same &= (weights == weights[..., other]).all(axis=(0, 1))
+    same &= (weights == weights[:, other]).all(axis=0)
     for reading in design.readings():
         same &= (reading.values == reading.values[other]).all(axis=1)
         same &= (reading.treatment == reading.treatment[other]).all(axis=1)

@@ -385,7 +385,10 @@ def _combine(
         combined.append(predictions)
         stackings.append(stacking)
     factors = [scales(predictions, design) for predictions in combined]
-    rescaled = tuple(times(predictions, factor) for predictions, factor in zip(combined, factors, strict=True))
+    if len(candidates) == 1:
+        rescaled = candidates[0].predictions
+    else:
+        rescaled = tuple(times(predictions, factor) for predictions, factor in zip(combined, factors, strict=True))
     folds = np.empty((len(problem.splits), len(design)), dtype=np.intp)
     for labels, splits in zip(folds, problem.splits, strict=True):
         for number, split in enumerate(splits):

@@ -34,7 +34,7 @@ from scipy.optimize import minimize, nnls
 
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked, Links
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -123,21 +123,25 @@ def combine(candidates: Sequence[Predictions], stacking: Stacking, design: Desig
     )
     used = np.flatnonzero(stacking.rr.any(axis=0))
 
-    def total(parts: Sequence[Array]) -> Array:
+    def total(parts: Sequence[Array], weights: Array) -> Array:
         """A weighted sum; candidates without weight, whose rr may be missing, are left out."""
         summed = np.zeros_like(parts[0])
         for j in used.tolist():
-            summed = summed + stacking.rr[:, j].reshape(-1, *[1] * (summed.ndim - 1)) * parts[j]
+            summed = summed + weights[:, j, None] * parts[j]
         return summed
 
-    inside = _levels(design, stacking.levels.shape[1] > 1)
-    rr = Evaluation(
-        total([c.rr.observed for c in candidates]) + stacking.levels @ inside.observed,
-        total([c.rr.values for c in candidates]) + np.tensordot(stacking.levels, inside.values, 1),
-        total([c.rr.slopes for c in candidates]),
-    )
+    first = candidates[0].rr
     if not any(_serves(c) for c in candidates):
-        rr = candidates[0].rr
+        return Predictions(mu, first, scale_free=True)
+    at_links = stacking.rr[first.links.component]
+    arms = reading_arms(design) if stacking.levels.shape[1] > 1 else None
+    level, level_at_links = _level(stacking.levels, arms, first.links)
+    rr = Linked(
+        total([c.rr.observed for c in candidates], stacking.rr) + level,
+        total([c.rr.values for c in candidates], at_links) + level_at_links,
+        total([c.rr.slopes for c in candidates], at_links),
+        first.links,
+    )
     return Predictions(mu, rr, scale_free=True)
 
 
@@ -148,22 +152,19 @@ def reading_arms(design: Design) -> tuple[Codes, Codes] | None:
     """
     if design.strata is None or design.is_derivative.any():
         return None
-    treatments = np.stack([design.treatment, *(point.treatment for point in design.readings())])
-    if not (np.isin(treatments, (0.0, 1.0)).all() and (treatments.sum(axis=2) <= 1).all()):
+    treatments = [design.treatment, *(point.kept_treatment.distinct() for point in design.readings())]
+    if not all(np.isin(there, (0.0, 1.0)).all() and (there.sum(axis=1) <= 1).all() for there in treatments):
         return None
-    numbers = (treatments @ np.arange(1, treatments.shape[2] + 1)).astype(np.intp)
-    return numbers[0], numbers[1:]
+    numbers = np.arange(1, design.treatment.shape[1] + 1)
+    codes = [np.broadcast_to(there @ numbers, len(design)).astype(np.intp) for there in treatments]
+    return codes[0], np.stack(codes[1:])
 
 
-def _levels(design: Design, by_arm: bool) -> Evaluation:
-    """The indicators of arms, shape (A, n), or a constant, shape (1, n)."""
-    arms = reading_arms(design) if by_arm else None
+def _level(levels: Array, arms: tuple[Codes, Codes] | None, links: Links) -> tuple[Array, Array]:
+    """The levels of rr at the rows, shape (K, n) or (K, 1), and at the links, shape (L, n) or (L, 1)."""
     if arms is None:
-        shape = 1, len(design.is_derivative), len(design)
-        return Evaluation(np.ones((1, len(design))), np.ones(shape), np.zeros(shape))
-    numbers = np.arange(design.treatment.shape[1] + 1)
-    values = (arms[1] == numbers[:, None, None]).astype(float)
-    return Evaluation((arms[0] == numbers[:, None]).astype(float), values, np.zeros_like(values))
+        return levels, levels[links.component]
+    return levels[:, arms[0]], levels[links.component[:, None], arms[1][links.reading]]
 
 
 def _serves(candidate: Predictions) -> bool:
@@ -245,19 +246,18 @@ def _convex_log_loss(mu: Array, y: Array, share: Array) -> Array:
 def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array, Array, Array, Array]:
     """Weights (K, J), levels (K, A), losses (K, J + 1) and each candidate's scale (K, J)."""
     count, components = len(candidates), design.components
-    inside = _levels(design, reading_arms(design) is not None)
-    weights, levels = np.zeros((components, count)), np.zeros((components, len(inside.observed)))
+    inside, known = _constants(design)
+    weights, levels = np.zeros((components, count)), np.zeros((components, len(inside)))
     loss, own_scales = np.full((components, count + 1), np.nan), np.full((components, count), np.nan)
     serving = [j for j, candidate in enumerate(candidates) if _serves(candidate)]
     if not serving:
         return weights, levels, loss, own_scales
     moments = np.stack([design.mean(design.apply(candidates[j].rr)) for j in serving], axis=1)
-    known = np.stack([design.mean(design.apply(_one(inside, arm))) for arm in range(levels.shape[1])], axis=1)
     share = design.weights / design.weights.sum()
-    sizes_of_arms = inside.observed @ share
+    sizes_of_arms = inside @ share
     for c in range(components):
         rr = np.stack([candidates[j].rr.observed[c] for j in serving])
-        gram, means = (rr * share) @ rr.T, (rr * share) @ inside.observed.T
+        gram, means = (rr * share) @ rr.T, (rr * share) @ inside.T
         own_scales[c, serving] = ratio(moments[c], np.diag(gram), otherwise=np.nan)
         loss[c, serving] = -(np.clip(ratio(moments[c], np.sqrt(np.diag(gram)), otherwise=0.0), 0.0, None) ** 2)
         # the levels are solved for: what is left is the same problem for rr less its mean in each arm
@@ -271,9 +271,18 @@ def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array,
     return weights, levels, loss, own_scales
 
 
-def _one(functions: Evaluation, number: int) -> Evaluation:
-    """One of several functions, which all components read."""
-    return functions.map(lambda values: values[number])
+def _constants(design: Design) -> tuple[Array, Array]:
+    """The indicators of arms, shape (A, n), or a constant (A = 1), and their mean moments, shape (K, A)."""
+    arms, shape = reading_arms(design), (len(design.is_derivative), len(design))
+    if arms is None:
+        everywhere = Evaluation(np.ones(len(design)), np.ones(shape), np.zeros(shape))
+        return everywhere.observed[None], design.mean(design.apply(everywhere))[:, None]
+    inside, moments = [], []
+    for arm in range(design.treatment.shape[1] + 1):
+        indicator = Evaluation((arms[0] == arm).astype(float), (arms[1] == arm).astype(float), np.zeros(shape))
+        inside.append(indicator.observed)
+        moments.append(design.mean(design.apply(indicator)))
+    return np.stack(inside), np.stack(moments, axis=1)
 
 
 def nonnegative(gram: Array, moments: Array) -> Array:

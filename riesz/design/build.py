@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.arrays import Array
+from riesz.design.compact import compact
 from riesz.design.design import Base, Blueprint, Design
-from riesz.design.moment import Evaluation, Look, Moment, Points
+from riesz.design.moment import Linked, Links, Look, Moment, Points
 from riesz.design.table import LARGEST, SMALLEST
 from riesz.errors import DataError, EstimandError, RieszWarning
 from riesz.estimands import Component, Estimand, Sample
@@ -88,7 +89,7 @@ def build(
         automatic_anchor(form, sample, formula.covariates) if component.anchor is None else component.anchor
         for form, component in zip(forms, components, strict=True)
     ]
-    anchor = stack_anchors(anchors, readings, components, data)
+    anchor = stack_anchors(anchors, readings, moment.links, components, data)
     for component, share in zip(components, moment.normalizer, strict=True):
         if abs(share.mean()) <= 1e-12 * np.abs(share).mean():
             raise EstimandError(f"The normalizer of {component.name} is zero on average: no row belongs to its group.")
@@ -214,17 +215,15 @@ def stack_moment(
                 readings.append(reading)
             by_index[index] = by_index.get(index, 0.0) + reading.weight
         weights.append(by_index)
-    n = len(data)
-    stacked = np.zeros((len(forms), len(points), n))
-    for c, by_index in enumerate(weights):
-        for index, weight in by_index.items():
-            stacked[c, index] = weight
+    links = [(component, reading) for component, by_index in enumerate(weights) for reading in sorted(by_index)]
+    stacked = np.stack([np.asarray(weights[component][reading], dtype=float) for component, reading in links])
     if not np.isfinite(stacked).all():
         raise EstimandError(
             "The moment multiplies a reading of mu by a missing or infinite value; weights must be finite."
         )
     normalizer = np.stack([np.asarray(component.normalizer(data), dtype=float) for component in components])
-    return Moment(tuple(points), stacked, normalizer), readings
+    pairs = np.array(links, dtype=np.intp)
+    return Moment(tuple(points), Links(pairs[:, 0].copy(), pairs[:, 1].copy()), stacked, normalizer), readings
 
 
 def _known(
@@ -239,10 +238,12 @@ def _known(
 def _points(
     columns: Columns, treatment: Treatment, changes: Mapping[str, pd.Series], wrt: str | None, data: pd.DataFrame
 ) -> Points:
-    inputs = treatment.inputs(replace_columns(data, changes))
+    inputs = compact(treatment.inputs(replace_columns(data, changes)))
     if wrt is None:
-        return Points(*columns.at(changes), None, inputs, 0.0)
-    return Points(*columns.tangent(changes, wrt), inputs, float(wrt == treatment.name))
+        where, values = columns.at(changes)
+        return Points(where, compact(values), None, inputs, 0.0)
+    where, values, tangents = columns.tangent(changes, wrt)
+    return Points(where, compact(values), tangents, inputs, float(wrt == treatment.name))
 
 
 def looks(
@@ -268,24 +269,23 @@ def looks(
 def stack_anchors(
     anchors: Sequence[Callable[[pd.DataFrame], Any]],
     readings: Sequence[Reading],
+    links: Links,
     components: Sequence[Component],
     data: pd.DataFrame,
-) -> Evaluation:
-    """All anchors at every row and at every reading, shape (K, n)."""
+) -> Linked:
+    """All anchors at every row and at the readings of their components."""
     each = [
-        _anchor(anchor, readings, component.name, data) for anchor, component in zip(anchors, components, strict=True)
+        _anchor(anchor, [readings[k] for k in links.reading[links.of(c)]], component.name, data)
+        for c, (anchor, component) in enumerate(zip(anchors, components, strict=True))
     ]
-    return Evaluation(
-        np.stack([evaluation.observed for evaluation in each]),
-        np.stack([evaluation.values for evaluation in each]),
-        np.stack([evaluation.slopes for evaluation in each]),
-    )
+    observed, values, slopes = zip(*each, strict=True)
+    return Linked(np.stack(observed), np.concatenate(values), np.concatenate(slopes), links)
 
 
 def _anchor(
     anchor: Callable[[pd.DataFrame], Any], readings: Sequence[Reading], name: str, data: pd.DataFrame
-) -> Evaluation:
-    """Beta at every row and at every reading."""
+) -> tuple[Array, Array, Array]:
+    """Beta at every row, shape (n,), and its values and derivatives at some readings, each of shape (readings, n)."""
 
     def beta(frame: pd.DataFrame) -> Array:
         try:
@@ -309,7 +309,7 @@ def _anchor(
         raise EstimandError(
             f"The anchor of {name} is missing or infinite on some rows; it must be a known function with finite values."
         )
-    return Evaluation(observed, values, slopes)
+    return observed, values, slopes
 
 
 def _check_anchor(moment: Array, name: str) -> None:

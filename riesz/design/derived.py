@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
+from riesz.design.compact import as_it_is
 from riesz.design.design import Base, Design
-from riesz.design.moment import Evaluation, Look, Moment, Points
+from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Points
 
 Labels = npt.NDArray[np.intp]
 
@@ -31,7 +32,7 @@ def without(design: Design, variables: Set[str]) -> Design:
             replace(
                 point,
                 columns=place[point.columns[stays]],
-                values=point.values[:, stays],
+                kept_values=point.kept_values.columns(stays),
                 tangents=None if point.tangents is None else point.tangents[:, stays],
             )
         )
@@ -62,9 +63,9 @@ def with_columns(design: Design, phi: Evaluation) -> Design:
     points = tuple(
         Points(
             columns,
-            phi.values[:, k].T,
+            as_it_is(phi.values[:, k].T),
             phi.slopes[:, k].T if point.tangents is not None else None,
-            point.treatment,
+            point.kept_treatment,
             point.treatment_slope,
         )
         for k, point in enumerate(design.readings())
@@ -73,7 +74,7 @@ def with_columns(design: Design, phi: Evaluation) -> Design:
     base = replace(
         _rows_of(design, np.column_stack([np.ones(n), phi.observed.T])),
         names=("Intercept", *(f"phi{j}" for j in range(width))),
-        moment=Moment(points, design.reading_weights, design.normalizer),
+        moment=Moment(points, design.links, design.link_weights, design.normalizer),
         covariates=columns,
         groups=None if groups is None else np.unique(groups, return_inverse=True)[1],
     )
@@ -86,10 +87,14 @@ def observed_only(design: Design, given: Array) -> Design:
     ``design`` must be a whole sample.
     """
     base, n = design._base, len(design)
-    point = Points(np.empty(0, dtype=np.intp), np.empty((n, 0)), None, base.treatment, 0.0)
-    moment = Moment((point,), np.ones((1, 1, n)), np.ones((1, n)))
-    anchor = Evaluation(given, given[:, None], np.zeros_like(given[:, None]))
+    point = Points(np.empty(0, dtype=np.intp), as_it_is(np.empty((n, 0))), None, as_it_is(base.treatment), 0.0)
+    moment = Moment((point,), _to_one_reading(1), np.ones((1, n)), np.ones((1, n)))
+    anchor = Linked(given, given, np.zeros_like(given), _to_one_reading(len(given)))
     return Design(replace(base, moment=moment, anchor=anchor), slice(None))
+
+
+def _to_one_reading(components: int) -> Links:
+    return Links(np.arange(components), np.zeros(components, dtype=np.intp))
 
 
 def merged(design: Design, copies: Labels) -> Design:
@@ -129,7 +134,7 @@ def summed(weights: Array, copies: Labels, count: int) -> Array:
 
 def _rows_of(design: Design, z: Array) -> Base:
     """A base of a design's rows alone, with columns z; ``looks`` stays that of all rows."""
-    moment = Moment(design.readings(), design.reading_weights, design.normalizer)
+    moment = Moment(design.readings(), design.links, design.link_weights, design.normalizer)
     return replace(
         design._base,
         y=design.y,

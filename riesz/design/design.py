@@ -17,7 +17,7 @@ import pandas as pd
 
 from riesz.arrays import Array, Rows
 from riesz.crossfit.threads import go_on
-from riesz.design.moment import Evaluation, Look, Moment, Points
+from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Points
 from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
 from riesz.storage.coding import stored
@@ -36,8 +36,8 @@ class Base:
     z : ndarray, shape (n, p)
     names : tuple of str, length p
     moment : Moment
-    anchor : Evaluation, shape (K, n)
-        beta at the observed rows and at each reading.
+    anchor : Linked
+        beta of each component, at the observed rows and at the component's readings.
     treatment : ndarray, shape (n, t)
         The raw treatment: a number, or indicators of the arms other than the reference.
     covariates : ndarray of int
@@ -68,7 +68,7 @@ class Base:
     z: Array
     names: tuple[str, ...]
     moment: Moment
-    anchor: Evaluation
+    anchor: Linked
     treatment: Array
     covariates: npt.NDArray[np.intp]
     weights: Array
@@ -234,7 +234,7 @@ class Design:
     @property
     def components(self) -> int:
         """Number of parameters, K."""
-        return len(self._base.moment.weights)
+        return len(self._base.moment.normalizer)
 
     @property
     def normalizer(self) -> Array:
@@ -242,9 +242,10 @@ class Design:
         return self._base.moment.normalizer[:, self._rows]
 
     @property
-    def anchor(self) -> Evaluation:
-        """The paper's beta at these rows and at their readings, shape (K, n)."""
-        return self._base.anchor.map(lambda values: values[..., self._rows])
+    def anchor(self) -> Linked:
+        """The paper's beta of each component at these rows and at its component's readings."""
+        anchor, rows = self._base.anchor, self._rows
+        return Linked(anchor.observed[:, rows], anchor.values[:, rows], anchor.slopes[:, rows], anchor.links)
 
     @property
     def is_derivative(self) -> npt.NDArray[np.bool_]:
@@ -252,15 +253,20 @@ class Design:
         return self._base.moment.is_derivative
 
     @property
-    def reading_weights(self) -> Array:
-        """What each component multiplies each reading by, shape (K, R, n)."""
-        return self._base.moment.weights[..., self._rows]
+    def links(self) -> Links:
+        """Which component reads which reading: L pairs."""
+        return self._base.moment.links
+
+    @property
+    def link_weights(self) -> Array:
+        """What the component of each link multiplies its reading by, shape (L, n)."""
+        return self._base.moment.weights[:, self._rows]
 
     def readings(self) -> tuple[Points, ...]:
         """Where the moment reads mu, for these rows: the R distinct readings of all components."""
         return tuple(point.take(self._rows) for point in self._base.moment.points)
 
-    def apply(self, f: Evaluation) -> Array:
+    def apply(self, f: Evaluation | Linked) -> Array:
         """The moment of functions at these rows, m_c(f), shape (K, n); for ``f`` see :meth:`Moment.apply`."""
         return self._base.moment.apply(f, self._rows)
 
@@ -278,16 +284,21 @@ class Design:
         return self._base.moment.rows(self.z if z is None else z, self._rows, component, tilt)
 
     def linear(self, theta: Array) -> Evaluation:
-        """The linear functions z'theta at these rows and at their readings; theta of shape (p, F) gives shape (F, n)."""
-        readings, n, functions = len(self._base.moment.points), len(self), theta.shape[1]
-        shape = (functions, readings, n)
-        whole = Evaluation(np.empty((functions, n)), np.empty(shape), np.empty(shape))
+        """The linear function z'theta at these rows and at all readings, of shape (n,); theta has shape (p,)."""
+        return self.linear_and_linked(theta, np.empty((len(theta), 0)))[0]
+
+    def linear_and_linked(self, shared: Array, each: Array) -> tuple[Evaluation, Linked]:
+        """The same, and one linear function for each component where it is read; ``each`` has shape (p, K)."""
+        n, moment = len(self), self._base.moment
+        at, links = (len(moment.points), n), (len(moment.links.reading) if each.shape[1] else 0, n)
+        whole = Evaluation(np.empty(n), np.empty(at), np.empty(at))
+        linked = Linked(np.empty((each.shape[1], n)), np.empty(links), np.empty(links), moment.links)
         for place, block in self.blocks():
-            part = self._base.moment.linear(block.z, block._rows, theta)
-            whole.observed[:, place] = part.observed
-            whole.values[..., place] = part.values
-            whole.slopes[..., place] = part.slopes
-        return whole
+            shared_part, each_part = moment.linear(block.z, block._rows, shared, each)
+            whole.observed[place], linked.observed[:, place] = shared_part.observed, each_part.observed
+            whole.values[:, place], linked.values[:, place] = shared_part.values, each_part.values
+            whole.slopes[:, place], linked.slopes[:, place] = shared_part.slopes, each_part.slopes
+        return whole, linked
 
     def looks(self, treatment: Array) -> tuple[tuple[Look, ...], ...] | None:
         """What each component would read if all rows of the sample were treated like that; None for a fit from a file."""

@@ -4,7 +4,10 @@ Component c of a moment is :math:`m_c(f)_i = \sum_k w_{cki} f(\text{point}_{ki})
 in place of its value at derivative readings. A point differs from the observed row only in the columns that its
 reading changes (often one), so only those are kept: ``(readings, n, p)`` is never built.
 
-Shapes: n rows, p columns, K components, R readings.
+A component reads mu at few of the readings (an arm and the reference), so what differs between components is kept for
+its *links* alone, the pairs of a component and a reading that it reads: with 100 arms 198 pairs instead of 9,900.
+
+Shapes: n rows, p columns, K components, R readings, L links.
 """
 
 from __future__ import annotations
@@ -17,13 +20,32 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
+from riesz.design.compact import Compact
 from riesz.storage.coding import stored
 
 
 @stored
 @dataclass(frozen=True)
+class Links:
+    """Which component reads which reading, sorted by component, then by reading.
+
+    Attributes
+    ----------
+    component, reading : ndarray of int, shape (L,)
+    """
+
+    component: npt.NDArray[np.intp]
+    reading: npt.NDArray[np.intp]
+
+    def of(self, component: int) -> npt.NDArray[np.intp]:
+        """The places of a component's links."""
+        return np.flatnonzero(self.component == component)
+
+
+@stored
+@dataclass(frozen=True)
 class Evaluation:
-    """A function f at every row and at every reading.
+    """Functions at every row and at every reading: mu, or others that do not differ between components.
 
     Attributes
     ----------
@@ -48,6 +70,70 @@ class Evaluation:
         slopes = self.slopes * other.values + self.values * other.slopes
         return Evaluation(self.observed * other.observed, self.values * other.values, slopes)
 
+    def places(self, links: Links) -> npt.NDArray[np.intp]:
+        """Where the values of a function that all components read stand for each link."""
+        return links.reading
+
+    def linked(self, links: Links) -> Linked:
+        """The same where components read it.
+
+        Of shape (n,) it is one function that all components read; of shape (K, n) it is one for each component.
+        """
+        if self.observed.ndim == 1:
+            return Linked(self.observed, self.values[links.reading], self.slopes[links.reading], links)
+        place = links.component, links.reading
+        return Linked(self.observed, self.values[place], self.slopes[place], links)
+
+
+@stored
+@dataclass(frozen=True)
+class Linked:
+    """One function for each component, at every row and at the readings of its component: rr, or the anchor.
+
+    Attributes
+    ----------
+    observed : ndarray, shape (K, n)
+        The functions at the observed rows; shape (n,) if all are the same.
+    values : ndarray, shape (L, n)
+        At the point of each link's reading, the function of the link's component.
+    slopes : ndarray, shape (L, n)
+        Its derivative at derivative readings; zero at the others.
+    links : Links
+    """
+
+    observed: Array
+    values: Array
+    slopes: Array
+    links: Links
+
+    def map(self, change: Callable[[Array], Array]) -> Linked:
+        """Apply a linear, row-by-row change to all three arrays."""
+        return Linked(change(self.observed), change(self.values), change(self.slopes), self.links)
+
+    def times(self, other: Evaluation | Linked) -> Linked:
+        """The product of each function with another one."""
+        factor = other.linked(self.links)
+        slopes = self.slopes * factor.values + self.values * factor.slopes
+        return Linked(self.observed * factor.observed, self.values * factor.values, slopes, self.links)
+
+    def scaled(self, factors: Array) -> Linked:
+        """Each function multiplied by the number of its component, shape (K,)."""
+        each = factors[self.links.component, None]
+        return Linked(self.observed * factors[:, None], self.values * each, self.slopes * each, self.links)
+
+    def places(self, links: Links) -> npt.NDArray[np.intp]:
+        """Where some of its links stand among all of them."""
+        known, asked = (zip(pairs.component, pairs.reading, strict=True) for pairs in (self.links, links))
+        numbers = {pair: number for number, pair in enumerate(known)}
+        return np.array([numbers[pair] for pair in asked], dtype=np.intp)
+
+    def linked(self, links: Links) -> Linked:
+        """The same at some of its links."""
+        places = self.places(links)
+        if np.array_equal(places, np.arange(len(self.values))):
+            return self
+        return Linked(self.observed, self.values[places], self.slopes[places], links)
+
 
 @stored
 @dataclass(frozen=True)
@@ -57,26 +143,37 @@ class Points:
     Attributes
     ----------
     columns : ndarray of int, shape (q,)
-    values : ndarray, shape (n, q)
+    kept_values : Compact, n rows, q columns
         Those columns at the reading's points.
     tangents : ndarray, shape (n, q), or None
         Their derivative along the treatment, at a derivative reading.
-    treatment : ndarray, shape (n, t)
+    kept_treatment : Compact, n rows, t columns
         The raw treatment there, for learners that do not use the formula's columns of it.
     treatment_slope : float
         1 when the reading is a derivative along the treatment, else 0.
     """
 
     columns: npt.NDArray[np.intp]
-    values: Array
+    kept_values: Compact
     tangents: Array | None
-    treatment: Array
+    kept_treatment: Compact
     treatment_slope: float
+
+    @property
+    def values(self) -> Array:
+        """The columns at the reading's points, shape (n, q)."""
+        return self.kept_values.dense()
+
+    @property
+    def treatment(self) -> Array:
+        """The raw treatment there, shape (n, t)."""
+        return self.kept_treatment.dense()
 
     def take(self, rows: Rows) -> Points:
         """The same at some rows."""
         tangents = None if self.tangents is None else self.tangents[rows]
-        return replace(self, values=self.values[rows], tangents=tangents, treatment=self.treatment[rows])
+        values, treatment = self.kept_values.take(rows), self.kept_treatment.take(rows)
+        return replace(self, kept_values=values, tangents=tangents, kept_treatment=treatment)
 
 
 @dataclass(frozen=True)
@@ -108,11 +205,14 @@ class Moment:
     Attributes
     ----------
     points : tuple of Points, length R
-    weights : ndarray, shape (K, R, n)
+    links : Links
+    weights : ndarray, shape (L, n)
+        What a link's component multiplies its reading by.
     normalizer : ndarray, shape (K, n)
     """
 
     points: tuple[Points, ...]
+    links: Links
     weights: Array
     normalizer: Array
 
@@ -121,13 +221,13 @@ class Moment:
         """Which readings are derivatives, shape (R,)."""
         return np.array([point.tangents is not None for point in self.points])
 
-    def apply(self, f: Evaluation, rows: Rows = slice(None)) -> Array:
+    def apply(self, f: Evaluation | Linked, rows: Rows = slice(None)) -> Array:
         """m_c(f) for every row, or for some of them.
 
         Parameters
         ----------
-        f : Evaluation
-            At these rows, of shape (n,) for one function read by all components, or (K, n) for one function a component.
+        f : Evaluation, shape (n,), or Linked
+            At these rows: one function that all components read, or one function per component.
         rows : index of n rows
             All of them by default.
 
@@ -135,8 +235,12 @@ class Moment:
         -------
         ndarray, shape (K, n)
         """
-        read = np.where(self.is_derivative[:, None], f.slopes, f.values)
-        return np.asarray((self.weights[..., rows] * read).sum(axis=1))
+        places, derivative = f.places(self.links), self.is_derivative
+        total = np.zeros((len(self.normalizer), f.values.shape[-1]))
+        for link, (component, reading) in enumerate(zip(self.links.component, self.links.reading, strict=True)):
+            read = f.slopes if derivative[reading] else f.values
+            total[component] += self.weights[link, rows] * read[places[link]]
+        return total
 
     def rows(self, z: Array, rows: Rows, component: int, tilt: Evaluation | None = None) -> Array:
         """The moment of every column of the design, so that m(z'theta) = rows @ theta.
@@ -156,9 +260,11 @@ class Moment:
         """
         out = np.zeros_like(z)
         level = np.zeros(len(z))
-        for k, (weight, point) in enumerate(zip(self.weights[component][:, rows], self.points, strict=True)):
-            if not weight.any():  # a reading of other components
+        for link in self.links.of(component):
+            k, weight = self.links.reading[link], self.weights[link, rows]
+            if not weight.any():
                 continue
+            point = self.points[k]
             columns = _span(point.columns)
             # m reads (v z)' = v' z + v z' at a derivative reading, v z at the others
             value = weight if tilt is None else weight * tilt.values[k]
@@ -169,34 +275,48 @@ class Moment:
                 value = weight * tilt.slopes[k]
             level += value
             if point.columns.size:
-                out[:, columns] += value[:, None] * (point.values[rows] - z[:, columns])
+                out[:, columns] += value[:, None] * (point.kept_values.dense(rows) - z[:, columns])
         if level.any():
             out += level[:, None] * z
         return out
 
-    def linear(self, z: Array, rows: Rows, theta: Array) -> Evaluation:
-        """Evaluate F linear functions z'theta at these rows and at every reading.
+    def linear(self, z: Array, rows: Rows, shared: Array, each: Array) -> tuple[Evaluation, Linked]:
+        """Evaluate linear functions z'theta at these rows and where they are read.
 
         Parameters
         ----------
         z : ndarray, shape (b, p)
         rows : index of b rows
-        theta : ndarray, shape (p, F)
+        shared : ndarray, shape (p,)
+            Coefficients of a function that all components read.
+        each : ndarray, shape (p, K)
+            Those of one function for each component; without columns there are none.
 
         Returns
         -------
         Evaluation
-            Of shape (F, b).
+            Of shape (b,).
+        Linked
         """
+        theta = np.column_stack([shared, each])
         observed = z @ theta
-        values = np.empty((theta.shape[1], len(self.points), len(z)))
-        slopes = np.zeros_like(values)
+        links = self.links
+        readers = links.reading if each.shape[1] else links.reading[:0]
+        values, values_each = np.empty((len(self.points), len(z))), np.empty((len(readers), len(z)))
+        slopes, slopes_each = np.zeros_like(values), np.zeros_like(values_each)
         for k, point in enumerate(self.points):
-            active = theta[point.columns]
-            values[:, k] = (observed + (point.values[rows] - z[:, _span(point.columns)]) @ active).T
+            places = np.flatnonzero(readers == k)
+            functions = np.append(0, 1 + links.component[places])
+            active = theta[np.ix_(point.columns, functions)]
+            at = (observed[:, functions] + (point.kept_values.dense(rows) - z[:, _span(point.columns)]) @ active).T
+            values[k], values_each[places] = at[0], at[1:]
             if point.tangents is not None:
-                slopes[:, k] = (point.tangents[rows] @ active).T
-        return Evaluation(observed.T, values, slopes)
+                bend = (point.tangents[rows] @ active).T
+                slopes[k], slopes_each[places] = bend[0], bend[1:]
+        return (
+            Evaluation(observed[:, 0], values, slopes),
+            Linked(observed[:, 1:].T, values_each, slopes_each, links),
+        )
 
 
 def _span(columns: npt.NDArray[np.intp]) -> Rows:

@@ -131,7 +131,7 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         z=columns.matrix,
         names=columns.names,
         moment=moment,
-        anchor=stack_anchors(anchors, readings, components, frame),
+        anchor=stack_anchors(anchors, readings, moment.links, components, frame),
         treatment=treatment.inputs(frame),
         covariates=design.covariates,
         weights=np.ones(n),

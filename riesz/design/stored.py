@@ -14,4 +14,4 @@ def to_stored(design: Design) -> Base:
 
 def from_stored(base: Base) -> Design:
     """The design of a sample that was read from a file."""
-    return Design(base, slice(None))
+    return Design(replace(base, anchor=base.anchor.linked(base.moment.links)), slice(None))

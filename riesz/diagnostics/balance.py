@@ -14,7 +14,7 @@ instead. Then every f is first multiplied by v over its mean, and its mean squar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -24,8 +24,8 @@ from scipy import stats
 
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
-from riesz.diagnostics.shapes import make_parts, shape_table, shapes
+from riesz.design.moment import Evaluation, Linked
+from riesz.diagnostics.shapes import parts_in_groups, shape_table, shapes
 from riesz.inference import Clusters, Weights, covariance
 from riesz.predictions import Predictions, tilt
 
@@ -109,9 +109,13 @@ def shape_balance(
     sample = Sample(predictions, design, v, plain, names, errors, weights, clusters)
     moved = _moved(design)
     still = {name: x for name, x in numeric.items() if name not in moved and name not in design.hidden}
-    times = [("", _constant(design))]
-    times += [(name, _centred_treatment(design, j)) for j, name in enumerate(treatment)]
-    parts = make_parts(predictions, design, times, v, plain)
+
+    def times() -> Iterator[tuple[str, Evaluation]]:
+        yield "", _constant(design)
+        for j, name in enumerate(treatment):
+            yield name, _centred_treatment(design, j)
+
+    parts = parts_in_groups(predictions, design, times, v, plain)
     strength = {name: _strength(design, x) for name, x in still.items()}
     tables = shape_table(shapes(still, strength), parts, design, names, errors, weights, clusters)
     tables += [_compare(sample, kind, name, f) for kind, name, f in _moved_shapes(design, moved & set(numeric), times)]
@@ -151,7 +155,7 @@ def _in_order(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFr
     return table.iloc[np.argsort(order, kind="stable")].set_index(["parameter", "function"])
 
 
-def _compare(sample: Sample, kind: str, name: str, f: Evaluation) -> pd.DataFrame:
+def _compare(sample: Sample, kind: str, name: str, f: Evaluation | Linked) -> pd.DataFrame:
     """The rows of one function, one per parameter."""
     design, rr = sample.design, sample.predictions.rr.observed
     residual = design.y - sample.predictions.mu.observed
@@ -193,7 +197,7 @@ def _moved(design: Design) -> set[str]:
 
 
 def _moved_shapes(
-    design: Design, moved: set[str], times: Sequence[tuple[str, Evaluation]]
+    design: Design, moved: set[str], times: Callable[[], Iterator[tuple[str, Evaluation]]]
 ) -> Iterator[tuple[str, str, Evaluation]]:
     """Squares of moved covariates and their products, by themselves and times the treatment."""
     columns = {design.names[j]: _covariate(design, int(j)) for j in design.covariates if design.names[j] in moved}
@@ -203,7 +207,7 @@ def _moved_shapes(
         f = left.times(right)
         centre = float(design.mean(f.observed))
         centred = Evaluation(f.observed - centre, f.values - centre, f.slopes)
-        for prefix, t in times:
+        for prefix, t in times():
             yield kind, f"{prefix}:{name}" if prefix else name, centred.times(t)
 
 
@@ -225,13 +229,13 @@ def _strength(design: Design, x: Array) -> float:
     return treatment + abs(float(design.mean(unit(x) * unit(design.y))))
 
 
-def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation]]:
-    """The functions to balance, with kind and name; of shape (n,), or (K, n) for the anchors."""
+def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation | Linked]]:
+    """The functions to balance, with kind and name; one function that all parameters share, or the anchors."""
     anchor = design.anchor
     yield "anchor", "anchor", anchor
     yield "constant", "1", _constant(design)
-    raw = [(name, _raw_treatment(design, j)) for j, name in enumerate(treatment)]
-    for name, a in raw:
+    for number, name in enumerate(treatment):
+        a = _raw_treatment(design, number)
         if not all(_alike(a.observed, beta) for beta in anchor.observed):
             yield "treatment", name, a
     for j in design.covariates:
@@ -239,8 +243,8 @@ def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, 
         if not np.abs(x.observed).max() > _ALIKE * np.abs(design.z[:, j]).max():
             continue  # a constant column
         yield "covariate", design.names[j], x
-        for name, a in raw:
-            yield "interaction", f"{name}:{design.names[j]}", a.times(x)
+        for number, name in enumerate(treatment):
+            yield "interaction", f"{name}:{design.names[j]}", _raw_treatment(design, number).times(x)
 
 
 def _alike(left: Array, right: Array) -> bool:
@@ -274,9 +278,13 @@ def _covariate(design: Design, column: int) -> Evaluation:
 
 def _treatment_only(design: Design, v: Evaluation | None) -> Array:
     """The Riesz representer in the span of 1 and the raw treatment, shape (K, n): what an unadjusted comparison uses."""
-    functions = [_constant(design), *(_raw_treatment(design, j) for j in range(design.treatment.shape[1]))]
-    tilted = functions if v is None else [f.times(v) for f in functions]
-    observed = np.stack([f.observed for f in functions])
-    gram = design.mean(observed[:, None] * np.stack([f.observed for f in tilted]))
-    moments = np.stack([design.mean(design.apply(f)) for f in tilted])
-    return np.asarray((np.linalg.pinv(gram, hermitian=True) @ moments).T @ observed)
+    plain, tilted, moments = [], [], []
+    for j in range(-1, design.treatment.shape[1]):
+        f = _constant(design) if j < 0 else _raw_treatment(design, j)
+        g = f if v is None else f.times(v)
+        plain.append(f.observed)
+        tilted.append(g.observed)
+        moments.append(design.mean(design.apply(g)))
+    observed, weighted = np.stack(plain), np.stack(tilted)
+    gram = np.stack([design.mean(row * weighted) for row in observed])
+    return np.asarray((np.linalg.pinv(gram, hermitian=True) @ np.stack(moments)).T @ observed)

@@ -103,7 +103,9 @@ def _arm_weight(design: Design, component: int, arm: int) -> Array:
     """The weight of mu at an arm in the moment, shape (n,); NaN if a reading does more than set the arm."""
     total = np.zeros(len(design))
     target = design.treatment[design.strata == arm][0]
-    for weight, point in zip(design.reading_weights[component], design.readings(), strict=True):
+    readings, links, weights = design.readings(), design.links, design.link_weights
+    for place in links.of(component):
+        weight, point = weights[place], readings[links.reading[place]]
         if not weight.any():
             continue
         moved = np.isin(design.covariates, point.columns).any() or point.tangents is not None

@@ -23,7 +23,7 @@ multi-level treatments", Biometrics.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +93,7 @@ def positivity(design: Design, numeric: Mapping[str, Array]) -> Positivity:
     p = arm_propensities(design, features(design, numeric))
     kept, gamma = crump(p, design.weights)
     cut = 0.5 - np.sqrt(max(0.25 - 1 / gamma, 0.0)) if np.isfinite(gamma) else 0.0
-    inside = [np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1])]
+    inside = (np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1]))
     return Positivity(
         p,
         scarce_shares(design, p),
@@ -232,19 +232,21 @@ def scarce_share(design: Design, p: Array, weights: Array) -> float:
     return float(ratio(shares @ scarce, shares @ target, otherwise=0.0))
 
 
-def arm_weights(design: Design) -> Array:
-    """The weight of mu at each arm in each moment, shape (K, arms, n); NaN if a moment does more than set the treatment."""
-    arms, n = _arms(design), len(design)
-    weights = np.zeros((design.components, arms, n))
-    for k, point in enumerate(design.readings()):
-        weight = design.reading_weights[:, k]
-        if point.tangents is not None or np.isin(design.covariates, point.columns).any():
-            weights[weight.any(axis=1)] = np.nan
-            continue
-        arm = np.asarray(point.treatment @ np.arange(1, arms), dtype=np.intp)
-        for j in range(arms):
-            weights[:, j] += np.where(arm == j, weight, 0.0)
-    return weights
+def arm_weights(design: Design) -> Iterator[Array]:
+    """The weight of mu at each arm, shape (arms, n), moment by moment; NaN if it does more than set the treatment."""
+    arms, n, links, weights = _arms(design), len(design), design.links, design.link_weights
+    readings = design.readings()
+    for component in range(design.components):
+        at_arms = np.zeros((arms, n))
+        for place in links.of(component):
+            weight, point = weights[place], readings[links.reading[place]]
+            if point.tangents is not None or np.isin(design.covariates, point.columns).any():
+                if weight.any():
+                    at_arms[:] = np.nan
+                continue
+            arm = np.asarray(point.treatment @ np.arange(1, arms), dtype=np.intp)
+            at_arms[arm, np.arange(n)] += weight
+        yield at_arms
 
 
 @dataclass(frozen=True)
@@ -279,11 +281,16 @@ def leftover(design: Design, numeric: Mapping[str, Array]) -> Leftover:
             fitted[place, test] = centre + (x[test] - origin) @ theta
     total = float(design.mean((a - design.mean(a)) ** 2))
     rest = min(float(design.mean((a - prediction) ** 2)) for prediction in fitted)
+    distances = [
+        float(np.sqrt(design.mean((point.treatment[:, 0] - a) ** 2) / max(rest, 1e-12 * total)))
+        for point in design.readings()
+    ]
     moves = np.zeros(design.components)
-    for k, point in enumerate(design.readings()):
-        distance = np.sqrt(design.mean((point.treatment[:, 0] - a) ** 2) / max(rest, 1e-12 * total))
-        reads = design.reading_weights[:, k].any(axis=1)
-        moves = np.where(reads, np.maximum(moves, distance), moves)
+    for component, reading, weight in zip(
+        design.links.component, design.links.reading, design.link_weights, strict=True
+    ):
+        if weight.any():
+            moves[component] = max(moves[component], distances[reading])
     return Leftover(1 - rest / total, moves)
 
 

@@ -17,9 +17,9 @@ Standard errors of an imbalance are the larger of two: that of its terms, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,7 @@ _ROWS_PER_BIN = 100
 _FEWEST_ROWS = 20  # of a bin
 _MOST_MASS_POINTS = 5  # per covariate
 _AT_ONCE = 16  # functions
+_MOST_NUMBERS = 2**24  # of parts that are in memory at once
 
 Shape = tuple[str, str, Array]  # kind, name, values
 
@@ -136,6 +137,27 @@ def make_parts(
     return Parts(tuple(label for label, _ in functions), np.stack(sides), np.stack(null), residual * observed, square)
 
 
+def parts_in_groups(
+    predictions: Predictions,
+    design: Design,
+    functions: Callable[[], Iterator[tuple[str, Evaluation]]],
+    v: Evaluation | None,
+    plain: Array,
+) -> Callable[[], Iterator[Parts]]:
+    """The parts of functions of the treatment (the constant and its columns), some at a time: those of many arms are large."""
+    size = max(_MOST_NUMBERS // (4 * predictions.rr.observed.size), 1)
+
+    def groups() -> Iterator[Parts]:
+        rest = functions()
+        while group := list(islice(rest, size)):
+            yield make_parts(predictions, design, group, v, plain)
+
+    if 1 + design.treatment.shape[1] > size:
+        return groups
+    known = list(groups())
+    return lambda: iter(known)
+
+
 @dataclass(frozen=True)
 class Sums:
     """Means, variances and counts for q functions f, each times T functions of the treatment.
@@ -216,7 +238,7 @@ class Spread:
 
 def shape_table(
     found: Iterator[Shape],
-    parts: Parts,
+    groups: Callable[[], Iterator[Parts]],
     design: Design,
     names: Sequence[str],
     errors: Array,
@@ -233,7 +255,8 @@ def shape_table(
         if columns:
             f = np.column_stack(columns)
             f -= design.mean(f.T)
-            tables.append(_rows(kinds, labels, sums(f, parts, weights, clusters), parts, design, names, errors))
+            for parts in groups():
+                tables.append(_rows(kinds, labels, sums(f, parts, weights, clusters), parts, design, names, errors))
         kinds.clear()
         labels.clear()
         columns.clear()

@@ -361,11 +361,11 @@ def weak_overlap(evidence: Evidence) -> list[str]:
 
 def _effects_on_all(evidence: Evidence) -> set[str]:
     """The parameters that are effects (a constant has none) on all rows."""
-    design = evidence.design
+    design, weights = evidence.design, evidence.design.link_weights
     return {
         name
-        for name, weights, normalizer in zip(evidence.names, design.reading_weights, design.normalizer, strict=True)
-        if not weights.sum(axis=0).any() and (normalizer == 1).all()
+        for c, (name, normalizer) in enumerate(zip(evidence.names, design.normalizer, strict=True))
+        if not weights[design.links.of(c)].sum(axis=0).any() and (normalizer == 1).all()
     }
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked
 from riesz.inference import Clusters, Weights, covariance
 from riesz.predictions import Predictions, tilt
 
@@ -90,7 +90,7 @@ def learned_scale(predictions: Predictions, design: Design, weights: Weights, cl
     return pd.DataFrame({"scale": scale, "std_error": np.sqrt(np.diag(covariance(gap.T, weights, clusters)))})
 
 
-def _tilted(predictions: Predictions, design: Design) -> tuple[Evaluation, Evaluation]:
+def _tilted(predictions: Predictions, design: Design) -> tuple[Linked, Linked]:
     """The anchor and rr, both multiplied by v if rr is learned for the errors of a logit."""
     v = tilt(predictions, design)
     if v is None:
@@ -149,9 +149,8 @@ def weighting_origin(predictions: Sequence[Predictions], design: Design) -> pd.D
         representer makes equal; ``shift``, their difference times the mean outcome; ``centred``, weighting with y centred.
     """
     size = design.mean(design.normalizer)
-    known = (
-        design.mean(design.reading_weights[:, ~design.is_derivative].sum(axis=1)) / size
-    )  # the derivative of a constant is zero
+    shape = (len(design.is_derivative), len(design))
+    known = design.mean(design.apply(Evaluation(np.ones(len(design)), np.ones(shape), np.zeros(shape)))) / size
     centre = float(design.mean(design.y))
     means = np.stack([design.mean(repeat.rr.observed) / size for repeat in predictions])
     rests = np.stack([design.mean(repeat.rr.observed * (design.y - centre)) / size for repeat in predictions])

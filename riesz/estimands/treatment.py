@@ -80,7 +80,8 @@ class Treatment:
     def inputs(self, data: pd.DataFrame) -> Array:
         """The raw treatment as numbers: itself, or indicators of the arms other than the reference, shape (n, t)."""
         if self.categorical:
-            return np.column_stack([self.indicator(data, level) for level in self.levels[1:]])
+            arms = pd.Index(self.levels).get_indexer(data[self.name])
+            return np.asarray(arms[:, None] == np.arange(1, len(self.levels)), dtype=float)
         return self.values(data)[:, None]
 
     def codes(self, data: pd.DataFrame) -> npt.NDArray[np.intp] | None:

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked
 from riesz.estimators.base import Estimator, Scores
 from riesz.predictions import Predictions
 
@@ -39,14 +39,15 @@ def _tmle_logistic(predictions: Predictions, design: Design, low: float, high: f
     mu, rr = _inside(predictions.mu, low, high, edge), predictions.rr
     index = logit(mu.observed)
     t = np.array([_solve_logistic(index, r, y, design.weights) for r in rr.observed])
-    start = logit(mu.values)
-    values = expit(start + t[:, None, None] * rr.values)
+    step, start = rr.scaled(t), mu.linked(rr.links)
+    values = expit(logit(start.values) + step.values)
     # mu*' = mu*(1 - mu*) [mu' / (mu (1 - mu)) + t r']
-    slopes = values * (1 - values) * (mu.slopes / (mu.values * (1 - mu.values)) + t[:, None, None] * rr.slopes)
-    observed = expit(index + t[:, None] * rr.observed)
+    slopes = values * (1 - values) * (start.slopes / (start.values * (1 - start.values)) + step.slopes)
+    observed = expit(index + step.observed)
     residuals = (high - low) * rr.observed * (y - observed)
-    constant = Evaluation(np.ones_like(observed), np.ones_like(values), np.zeros_like(values))
-    plug_in = (high - low) * design.apply(Evaluation(observed, values, slopes)) + low * design.apply(constant)
+    constant = Linked(np.ones_like(observed), np.ones_like(values), np.zeros_like(values), rr.links)
+    updated = Linked(observed, values, slopes, rr.links)
+    plug_in = (high - low) * design.apply(updated) + low * design.apply(constant)
     return Scores(plug_in + residuals, residuals)
 
 

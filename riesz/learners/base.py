@@ -35,7 +35,7 @@ class Fit(ABC):
 
     @abstractmethod
     def predict(self, design: Design) -> Predictions:
-        """Mu and rr at the rows of a design, and at each of their readings."""
+        """Mu at the rows of a design and at each of their readings, and each rr where its component reads it."""
 
     def details(self) -> Mapping[str, float]:
         """Numbers to report about this fit, such as the penalty that was chosen."""

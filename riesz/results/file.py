@@ -8,7 +8,7 @@ variables around the call, and scikit-learn's models.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -208,6 +208,8 @@ def _read_model(document: Any, reader: Reader) -> Model:
 def _put_together(document: Any, reader: Reader) -> Contents:
     model = _read_model(document, reader)
     fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
+    links = model.blueprint.design.links
+    fitted["predictions"] = tuple(replace(repeat, rr=repeat.rr.linked(links)) for repeat in fitted["predictions"])
     clusters = _read_clusters(document["clusters"], reader)
     candidates, stacking, left_out = _read_candidates(document, model, fitted["predictions"], reader)
     alternatives = reader.read(document["alternatives"]) if "alternatives" in document else ()

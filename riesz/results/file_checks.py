@@ -15,8 +15,9 @@ import pandas as pd
 
 from riesz.crossfit.crossfit import Candidate
 from riesz.crossfit.stacking import Stacking
+from riesz.design.compact import Compact
 from riesz.design.design import Base, Design
-from riesz.design.moment import Evaluation, Moment
+from riesz.design.moment import Evaluation, Linked, Links, Moment
 from riesz.design.stored import to_stored
 from riesz.design.table import ClusterLabels
 from riesz.errors import LearnerError
@@ -76,16 +77,15 @@ def check_model(model: Model) -> None:
 def _check_base(base: Base, n: int, components: int) -> None:
     _need(base.z.ndim == 2 and base.z.shape[1] > 0, "the design has no columns")
     columns, moment = base.z.shape[1], base.moment
-    readings = len(moment.points)
     _finite(base.y, (n,), "the outcome")
     _finite(base.z, (n, columns), "the design")
     _need(len(base.names) == len(base.reads) == columns, "the names of the columns")
     _check_moment(moment, n, columns, components)
-    _check_evaluation(base.anchor, (components,), readings, n, "the anchor")
+    _check_linked(base.anchor, moment.links, components, n, "the anchor")
     _need(base.treatment.ndim == 2 and base.treatment.shape[1] > 0, "the treatment has no columns")
     _finite(base.treatment, (n, base.treatment.shape[1]), "the treatment")
     for point in moment.points:
-        _finite(point.treatment, base.treatment.shape, "a reading's treatment")
+        _check_table(point.kept_treatment, base.treatment.shape, "a reading's treatment")
     _need(base.covariates.ndim == 1, "the covariates have the wrong shape")
     _numbered(base.covariates, len(base.covariates), columns, "the covariates")
     _need(len(np.unique(base.covariates)) == len(base.covariates), "a covariate stands twice")
@@ -103,28 +103,50 @@ def _check_base(base: Base, n: int, components: int) -> None:
 def _check_moment(moment: Moment, n: int, columns: int, components: int) -> None:
     readings = len(moment.points)
     _need(readings > 0, "no readings")
-    _finite(moment.weights, (components, readings, n), "the moment's weights")
+    _check_links(moment.links, components, readings)
+    _finite(moment.weights, (len(moment.links.reading), n), "the moment's weights")
     _finite(moment.normalizer, (components, n), "the normalizer")
     _need(bool((np.abs(moment.normalizer.mean(axis=1)) > 0).all()), "a normalizer of zero")
     for point in moment.points:
         _need(point.columns.ndim == 1, "a reading's columns have the wrong shape")
         q = len(point.columns)
         _numbered(point.columns, q, columns, "a reading's columns")
-        _finite(point.values, (n, q), "a reading's values")
+        _check_table(point.kept_values, (n, q), "a reading's values")
         if point.tangents is not None:
             _finite(point.tangents, (n, q), "a reading's tangents")
         _need(bool(np.isfinite(point.treatment_slope)), "a reading's slope")
 
 
-def _check_evaluation(
-    evaluation: Evaluation, first: tuple[int, ...], readings: int, n: int, what: str, missing: bool = False
-) -> None:
-    shapes = (
-        (evaluation.observed, (*first, n)),
-        (evaluation.values, (*first, readings, n)),
-        (evaluation.slopes, (*first, readings, n)),
+def _check_table(table: Compact, shape: tuple[int, ...], what: str) -> None:
+    rows, columns = shape
+    _finite(table.constants, (columns,), what)
+    _numbered(table.places, len(table.places), columns, what)
+    _need(bool((np.diff(table.places) > 0).all()), f"{what} has columns that are not in order")
+    _finite(table.varying, (rows, len(table.places)), what)
+
+
+def _check_links(links: Links, components: int, readings: int) -> None:
+    count = len(links.component)
+    _numbered(links.component, count, components, "the components of the links")
+    _numbered(links.reading, count, readings, "the readings of the links")
+    places = links.component * readings + links.reading
+    _need(bool((np.diff(places) > 0).all()), "the links are not in order")
+    _need(len(np.unique(links.component)) == components, "a component without readings")
+
+
+def _check_evaluation(evaluation: Evaluation, readings: int, n: int, what: str) -> None:
+    _finite(evaluation.observed, (n,), what)
+    _finite(evaluation.values, (readings, n), what)
+    _finite(evaluation.slopes, (readings, n), what)
+
+
+def _check_linked(linked: Linked, links: Links, components: int, n: int, what: str, missing: bool = False) -> None:
+    same = np.array_equal(linked.links.component, links.component) and np.array_equal(
+        linked.links.reading, links.reading
     )
-    for values, shape in shapes:
+    _need(same, f"{what} is not known where the components read it")
+    at_links = (len(links.reading), n)
+    for values, shape in ((linked.observed, (components, n)), (linked.values, at_links), (linked.slopes, at_links)):
         if missing:
             _need(values.shape == shape, f"{what} has the wrong shape")
         else:
@@ -205,8 +227,8 @@ def check_fitted(
         _numbered(labels, n, len(masks), "the folds")
         _need(len(np.unique(labels)) == len(masks) and bool(masks.any(axis=1).all()), "a fold is empty")
     for prediction in predictions:
-        _check_evaluation(prediction.mu, (), readings, n, "mu")
-        _check_evaluation(prediction.rr, (components,), readings, n, "rr", missing=not learner.learns_rr)
+        _check_evaluation(prediction.mu, readings, n, "mu")
+        _check_linked(prediction.rr, design.links, components, n, "rr", missing=not learner.learns_rr)
     numbers = npt.NDArray[np.float64]
     for name, shape in (("scales", (repeats, components)), ("caps", (repeats, components)), ("params", (components,))):
         _need(conforms(fitted[name], numbers) and fitted[name].shape == shape, f"{name} have the wrong shape")
@@ -272,7 +294,5 @@ def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
         predicted = fit.predict(few)
     except LearnerError:  # it needs the moment, which files do not hold; new rows have theirs
         return
-    _check_evaluation(predicted.mu, (), readings, len(few), "a fit's mu")
-    _check_evaluation(
-        predicted.rr, (design.components,), readings, len(few), "a fit's rr", missing=not learner.learns_rr
-    )
+    _check_evaluation(predicted.mu, readings, len(few), "a fit's mu")
+    _check_linked(predicted.rr, design.links, design.components, len(few), "a fit's rr", missing=not learner.learns_rr)

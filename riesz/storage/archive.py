@@ -25,7 +25,7 @@ from riesz.errors import ArgumentError, DataError
 from riesz.storage.paths import open_file, write_file
 from riesz.version import __version__
 
-FORMAT = 2  # to be raised whenever older versions could misread what is written; 1 is read as well
+FORMAT = 3  # to be raised whenever older versions could misread what is written; 1 and 2 are read as well
 ALLOWED = 2**30  # bytes that any file may unpack to: 1 GB
 RATIO = 100  # a larger file may unpack to this many times its size
 _DOCUMENT = "riesz.json"

@@ -17,7 +17,7 @@ import pandas as pd
 
 from riesz.errors import RieszError
 from riesz.storage.annotations import check_fields
-from riesz.storage.conversion import convert
+from riesz.storage.conversion import complete, convert
 
 AnyArray = npt.NDArray[Any]
 
@@ -183,10 +183,15 @@ class Reader:
                 return datetime.date.fromisoformat(text)
             case {"type": str(name), "fields": dict(items)} if self._is_known(name):
                 today, values = convert(name, items)
-                instance = TYPES[today](**{str(key): self.read(item) for key, item in values.items()})
-                check_fields(instance)
-                return instance
+                fields_read = {str(key): self.read(item) for key, item in values.items()}
+                return self._make(today, complete(today, fields_read, self._make))
         raise ValueError(f"unknown content {str(value)[:60]}")
+
+    @staticmethod
+    def _make(name: str, values: dict[str, Any]) -> Any:
+        instance = TYPES[name](**values)
+        check_fields(instance)
+        return instance
 
     def _is_known(self, name: str) -> bool:
         if name not in TYPES:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 Fields = dict[str, Any]
 Content = tuple[str, Fields]
 
@@ -24,6 +26,68 @@ def convert(name: str, fields: Fields) -> Content:
     ('MADNet', {'width': 64, 'side_by_side': None})
     """
     return _CONVERSIONS[name](name, fields) if name in _CONVERSIONS else (name, fields)
+
+
+def complete(name: str, values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
+    """Fields that have been read, with those that an older file lacks.
+
+    Parameters
+    ----------
+    name : str
+        A stored type of this version.
+    values : dict
+    make : callable
+        Makes a stored type from its name and its fields.
+    """
+    if name not in _COMPLETIONS:
+        return values
+    lacking, change = _COMPLETIONS[name]
+    return values if lacking in values else change(values, make)
+
+
+def _linked_weights(values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
+    """Format 2 and before: weights of every component and every reading, most of them zero, shape (K, R, n)."""
+    component, reading = np.nonzero(values["weights"].any(axis=2))
+    links = make("Links", {"component": component, "reading": reading})
+    return {**values, "links": links, "weights": values["weights"][component, reading]}
+
+
+def _linked_values(values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
+    """Format 2 and before: the function of every component at every reading, shape (K, R, n)."""
+    components, readings, n = values["values"].shape
+    component, reading = np.divmod(np.arange(components * readings), readings)
+    links = make("Links", {"component": component, "reading": reading})
+    parts = {part: values[part].reshape(-1, n) for part in ("values", "slopes")}
+    return {**values, **parts, "links": links}
+
+
+def _compact_tables(values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
+    """Format 2 and before: tables were kept as they are."""
+    today = {name: value for name, value in values.items() if name not in ("values", "treatment")}
+    for name in ("values", "treatment"):
+        table = values[name]
+        width = table.shape[1]
+        fields = {"constants": np.zeros(width), "places": np.arange(width), "varying": table}
+        today[f"kept_{name}"] = make("Compact", fields)
+    return today
+
+
+#: Stored type to a field that older files lack, and what adds it.
+_COMPLETIONS: dict[str, tuple[str, Callable[[Fields, Callable[[str, Fields], Any]], Fields]]] = {
+    "Moment": ("links", _linked_weights),
+    "Linked": ("links", _linked_values),
+    "Points": ("kept_values", _compact_tables),
+}
+
+
+def _each_component(field: str) -> Callable[[str, Fields], Content]:
+    """Format 2 and before: a field with one function per component had the type of one that they share."""
+
+    def change(name: str, fields: Fields) -> Content:
+        part = fields[field]
+        return name, {**fields, field: {**part, "type": "Linked"} if part["type"] == "Evaluation" else part}
+
+    return change
 
 
 def _network_settings(name: str, fields: Fields) -> Content:
@@ -83,4 +147,6 @@ _CONVERSIONS: dict[str, Callable[[str, Fields], Content]] = {
     "NeuralEmbedding": _network_settings,
     "StoredNetwork": _network,
     "StoredNetworks": _networks,
+    "Base": _each_component("anchor"),
+    "Predictions": _each_component("rr"),
 }

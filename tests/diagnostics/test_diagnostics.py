@@ -11,7 +11,7 @@ from known import Known
 from scipy.special import expit
 
 import riesz
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked
 from riesz.diagnostics import warnings as concerns
 from riesz.diagnostics.influence import heterogeneity
 from riesz.diagnostics.overlap import implied_propensity
@@ -277,7 +277,7 @@ def test_concentration_counts_the_fewest_rows() -> None:
 def test_representer_numbers_by_hand(binary_frame: pd.DataFrame) -> None:
     fit = riesz.ate("y ~ treat(a) * x1", binary_frame, learner=riesz.Linear(0, 0, rr="riesz"))
     rr, health = fit.predictions.rr, fit.diagnostics().loc["ATE"]
-    one, zero = rr.values[0]
+    one, zero = rr.values
     np.testing.assert_allclose(health["rr_moment"], (one - zero).mean())
     np.testing.assert_allclose(health["rr_length"], (rr.observed[0] ** 2).mean())
     np.testing.assert_allclose(health["riesz_loss"], health["rr_length"] - 2 * health["rr_moment"])
@@ -294,7 +294,7 @@ def test_the_constraint_holds_on_the_rows_it_was_imposed_on(binary_frame: pd.Dat
     fit = riesz.ate(formula, binary_frame)
     split = fit._crossfit.splits[0][2]
     raw = fit._crossfit.fits[2].predict(fit.model.blueprint.design.take(split.test)).rr
-    one, zero = raw.values[0]
+    one, zero = raw.values
     np.testing.assert_allclose(fit.stability()["violation"].iloc[3], 1 - (one - zero).mean(), rtol=1e-8)
 
 
@@ -322,9 +322,10 @@ def test_every_true_representer_implies_the_true_propensity(verb: str) -> None:
     design = riesz.estimate("y ~ treat(a) + x1", data, estimand).model.blueprint.design
     rr = simulation.riesz_representer(estimand, data)
     p = 1 / simulation.riesz_representer(riesz.Mean(1), data.assign(a=1.0))[0]
-    readings = np.zeros((len(rr), len(design.readings()), len(data)))
-    evaluation = Evaluation(rr, readings, readings)
-    found = implied_propensity(Predictions(evaluation, evaluation, False), design)
+    readings = np.zeros((len(design.readings()), len(data)))
+    mu = Evaluation(np.zeros(len(data)), readings, readings)
+    links = np.zeros(design.link_weights.shape)
+    found = implied_propensity(Predictions(mu, Linked(rr, links, links, design.links), False), design)
     told = ~np.isnan(found)
     np.testing.assert_allclose(found[told], np.broadcast_to(p, found.shape)[told])
     assert told.mean() > 0.3

@@ -86,7 +86,7 @@ def anchored(frame: pd.DataFrame, verb: str, formula: str) -> tuple[Anchored, An
     observed = table.observed_lines(rows)
     curvature[observed] = 1.0
     anchor[observed] = design.anchor.observed[0]
-    slope = table.slopes(design.reading_weights)[0].ravel()
+    slope = table.slopes(design.links.reading, design.link_weights).ravel()
     moment = float(design.apply(design.anchor)[0].sum())
     loss = Quadratic(curvature, slope, curvature, slope)
     return Anchored(loss, anchor, moment, moment), make_dataset(table.columns), table.columns, slope
@@ -186,7 +186,7 @@ def test_held_out_rows_take_their_readings_along(binary_frame: pd.DataFrame) -> 
     curvature = np.zeros(len(table.columns))
     curvature[table.observed_lines(np.arange(400))] = 1.0
     out = held[np.arange(len(curvature)) % 400]
-    slope = table.slopes(design.reading_weights)[0].ravel()
+    slope = table.slopes(design.links.reading, design.link_weights).ravel()
     loss = Quadratic(np.where(out, 0, curvature), np.where(out, 0, slope), curvature * out, slope * out)
     gradient, hessian = loss.gradient(np.ones(len(out)))
     assert not gradient[out].any()

@@ -169,7 +169,7 @@ def test_the_propensity_is_close_to_the_truth() -> None:
     made = datasets.get("binary")
     draw = made.draw(2000, seed=2)
     fit = riesz.ate(made.formula, draw.data, learner=riesz.DragonNet())
-    p = 1 / fit.predictions.rr.values[0, 0]
+    p = 1 / fit.predictions.rr.values[0]
     true = made.riesz_representer(riesz.Mean(1), draw.data)[0]
     treated = draw.data["a"].to_numpy() == 1
     assert np.sqrt(np.mean((p[treated] - 1 / true[treated]) ** 2)) < 0.08

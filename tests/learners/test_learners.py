@@ -219,7 +219,8 @@ def test_mu_and_rr_are_the_same_functions_wherever_they_are_read(request: pytest
     predictions = fit(request, name, "ate").predictions
     a = request.getfixturevalue("binary_frame")["a"].to_numpy() == 1
     for f in (predictions.mu, predictions.rr):
-        np.testing.assert_allclose(f.observed, np.where(a, f.values[..., 0, :], f.values[..., 1, :]), rtol=1e-5)
+        treated, untreated = f.values
+        np.testing.assert_allclose(np.ravel(f.observed), np.where(a, treated, untreated), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

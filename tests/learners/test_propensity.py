@@ -12,6 +12,7 @@ import pytest
 
 import riesz
 from riesz import datasets
+from riesz.design.moment import Evaluation
 from riesz.learners.propensity.fits import _normal
 
 pytest.importorskip("sklearn")
@@ -159,11 +160,21 @@ def test_rr_of_a_dose_is_a_smooth_function(continuous_frame: pd.DataFrame, verb:
     def near(mu: Any, data: pd.DataFrame) -> Any:
         return (mu(data.assign(d=data["d"] + h)) - mu(data.assign(d=data["d"] - h))) / (2 * h)
 
-    asked = riesz.ADE() if verb == "ade" else riesz.Shift(0.4)
-    others = [asked, riesz.CustomMoment(near), riesz.CustomMoment(lambda mu, data: mu.derivative(data, "d"), name="e")]
+    def slope(mu: Any, data: pd.DataFrame) -> Any:
+        return mu.derivative(data, "d")
+
+    def asked(mu: Any, data: pd.DataFrame) -> Any:
+        """The estimand, which also reads mu wherever the others do."""
+        estimand = slope(mu, data) if verb == "ade" else mu(data.assign(d=data["d"] + 0.4)) - mu(data)
+        return estimand + 0 * near(mu, data) + 0 * slope(mu, data)
+
+    others = [riesz.CustomMoment(moment, name=moment.__name__) for moment in (asked, near, slope)]
     learner = riesz.Propensity(LinearRegression(), LinearRegression())
     fit = riesz.estimate("y ~ treat(d) * x1 + x2", continuous_frame, others, learner=learner, folds=1)
-    applied = fit.model.blueprint.design.apply(fit.predictions.rr.map(lambda values: np.repeat(values[:1], 3, axis=0)))
+    design, rr = fit.model.blueprint.design, fit.predictions.rr
+    places = rr.links.of(0)
+    np.testing.assert_array_equal(rr.links.reading[places], np.arange(len(design.readings())))
+    applied = design.apply(Evaluation(rr.observed[0], rr.values[places], rr.slopes[places]))
     np.testing.assert_allclose(applied[1], applied[2], rtol=1e-4, atol=1e-6)
 
 

@@ -12,14 +12,15 @@ from scipy.special import expit
 
 from riesz.arrays import Array
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Linked
 from riesz.learners.base import Fit
-from riesz.learners.boosting.points import make_table
+from riesz.learners.boosting.points import Table, make_table
 from riesz.learners.boosting.trees import Trees
-from riesz.learners.propensity.representer import arm_coefficients, arm_representer, at_arms
-from riesz.predictions import Predictions
+from riesz.learners.propensity.representer import arm_coefficients, arm_representer, linked_at_arms
+from riesz.predictions import Predictions, join
 from riesz.storage.coding import stored
 
+_MOST_NUMBERS = 2**24  # of the points that are in memory at once
 DERIVES = "riesz.Boosting(rr='propensity')"
 
 
@@ -74,21 +75,43 @@ class BoostingFit(Fit):
     trees: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
+        if self.propensity:
+            return self._predict(design)
+        columns = (1 + len(design.is_derivative)) * (design.treatment.shape[1] + len(design.covariates))
+        blocks = list(design.blocks(max(_MOST_NUMBERS // columns, 256)))
+        return join(
+            [self._predict(block) for _, block in blocks], [np.arange(len(design))[place] for place, _ in blocks]
+        )
+
+    def _predict(self, design: Design) -> Predictions:
         table = make_table(design)
         mu = table.read((probability_of if self.logistic else mean_of)(self.mu, table.columns))
         if self.propensity:
             return Predictions(mu, self._derived(design), scale_free=False)
-        rr = table.read(np.stack([mean_of(bag, table.columns) for bag in self.rr]))
+        rr = self._linked(design, table)
         if self.constrained:
             beta = design.anchor
-            rr = Evaluation(beta.observed - rr.observed, beta.values - rr.values, rr.slopes)
+            rr = Linked(beta.observed - rr.observed, beta.values - rr.values, rr.slopes, rr.links)
         return Predictions(mu, rr, scale_free=self.constrained)
 
-    def _derived(self, design: Design) -> Evaluation:
+    def _linked(self, design: Design, table: Table) -> Linked:
+        """What the boosters of rr give at the rows and where their components read it."""
+        links, rows = design.links, np.arange(len(design))
+        observed = np.empty((len(self.rr), len(rows)))
+        values = np.empty((len(links.reading), len(rows)))
+        for component, bag in enumerate(self.rr):
+            places = links.of(component)
+            read = table.lines(rows)[table.of_reading[links.reading[places]]]
+            lines = np.vstack([table.observed_lines(rows), read])
+            at = mean_of(bag, table.columns[lines.ravel()]).reshape(lines.shape)
+            observed[component], values[places] = at[0], at[1:]
+        return Linked(observed, values, np.zeros_like(values), links)
+
+    def _derived(self, design: Design) -> Linked:
         shares = np.stack([probability_of(bag, design.x) for bag in self.propensity], axis=1)
         p = shares / shares.sum(axis=1, keepdims=True)
         coefficients = arm_coefficients(design.sample, DERIVES)[..., design.index]
-        return at_arms(arm_representer(coefficients, p, self.clip), design)
+        return linked_at_arms(arm_representer(coefficients, p, self.clip), design)
 
     def details(self) -> Mapping[str, float]:
         return self.trees

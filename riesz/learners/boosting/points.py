@@ -49,12 +49,11 @@ class Table:
         """The lines of some rows where they were observed, shape (rows,)."""
         return np.asarray(self.observed[rows] * len(self.observed) + rows)
 
-    def slopes(self, weights: Array) -> Array:
-        """What components multiply a function by at each point, shape (K, S, rows), from the readings' (K, R, rows)."""
-        count = len(self.columns) // len(self.observed)
-        total = np.zeros((weights.shape[0], count, weights.shape[2]))
-        for reading, point in enumerate(self.of_reading):
-            total[:, point] += weights[:, reading]
+    def slopes(self, readings: npt.NDArray[np.intp], weights: Array) -> Array:
+        """What a component multiplies a function by at each point, shape (S, rows), from its weights of some readings."""
+        total = np.zeros((len(self.columns) // len(self.observed), weights.shape[1]))
+        for point, weight in zip(self.of_reading[readings], weights, strict=True):
+            total[point] += weight
         return total
 
     def read(self, values: Array) -> Evaluation:

@@ -132,7 +132,9 @@ class Trainer:
         table, rows = self._sample.table, self._design.index
         lines = table.lines(rows)
         curvature = np.where(lines == table.observed_lines(rows), self._weights, 0.0)
-        slope = self._weights * table.slopes(self._design.reading_weights[[component]])[0]
+        links = self._design.links
+        places = links.of(component)
+        slope = self._weights * table.slopes(links.reading[places], self._design.link_weights[places])
         return lines.ravel(), curvature.ravel(), slope.ravel()
 
     def _quadratics(self, rows: Labels, curvature: Array, slope: Array) -> list[Quadratic]:

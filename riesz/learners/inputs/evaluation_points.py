@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
+from riesz.design.compact import Compact, as_it_is
 from riesz.design.design import Design
 from riesz.design.moment import Points
 from riesz.learners.inputs.expansions import Expansion, Expansions
@@ -86,7 +87,7 @@ def make_evaluation_points(sample: Design, expansions: Expansions) -> Evaluation
     """Find the distinct points of a sample."""
     covariates = _Covariates(sample, expansions.covariates)
     observed_treatment = sample.treatment
-    raws: list[Array] = []
+    raws: list[Compact] = []
     slopes: list[float] = []
     changed: dict[int, Changed] = {}
     of_reading = []
@@ -94,25 +95,25 @@ def make_evaluation_points(sample: Design, expansions: Expansions) -> Evaluation
         change = covariates.changed(reading)
         index = None
         if change is None:
-            same = (s for s, raw in enumerate(raws) if s not in changed and np.array_equal(raw, reading.treatment))
-            index = next(same, None)
+            there = reading.kept_treatment
+            index = next((s for s, raw in enumerate(raws) if s not in changed and _alike(raw, there)), None)
         if index is None:
             index = len(raws)
-            raws.append(reading.treatment)
+            raws.append(reading.kept_treatment)
             slopes.append(0.0)
             if change is not None:
                 changed[index] = change
         slopes[index] = max(slopes[index], reading.treatment_slope)
         of_reading.append(index)
     observed = np.full(len(sample), -1, dtype=np.intp)
-    for s, raw in enumerate(raws):
+    for s, table in enumerate(raws):
         if s not in changed:
-            observed[(observed < 0) & (raw == observed_treatment).all(axis=1)] = s
+            observed[(observed < 0) & (table.dense() == observed_treatment).all(axis=1)] = s
     if (observed < 0).any():
         observed[:] = len(raws)
-        raws.append(observed_treatment)
+        raws.append(as_it_is(observed_treatment))
         slopes.append(0.0)
-    raw, slope = np.stack(raws, axis=1), np.array(slopes)
+    raw, slope = np.stack([table.dense() for table in raws], axis=1), np.array(slopes)
     how = expansions.treatment
     if how is None:
         treatment, tangent = raw, np.broadcast_to(slope[:, None], raw.shape)
@@ -133,6 +134,13 @@ def make_evaluation_points(sample: Design, expansions: Expansions) -> Evaluation
         sources=np.concatenate([np.full(treatment.shape[2], -1), covariates.sources]),
         roles=np.concatenate([roles, covariates.roles]),
     )
+
+
+def _alike(left: Compact, right: Compact) -> bool:
+    """Whether two treatments are the same on every row."""
+    if left.is_constant and right.is_constant:
+        return np.array_equal(left.constants, right.constants)
+    return np.array_equal(left.dense(), right.dense())
 
 
 class _Covariates:

@@ -154,11 +154,8 @@ class LinearFit(Fit):
     chosen: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
-        whole = design.linear(np.column_stack([self.mu, self.rr]))
-        mu = whole.map(lambda values: values[0])
-        if self.logistic:
-            mu = probability(mu)
-        return Predictions(mu, whole.map(lambda values: values[1:]), self.scale_free, tilted=self.logistic)
+        mu, rr = design.linear_and_linked(self.mu, self.rr)
+        return Predictions(probability(mu) if self.logistic else mu, rr, self.scale_free, tilted=self.logistic)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen
@@ -260,7 +257,7 @@ def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, s
 
 def _curvature(design: Design, theta: Array) -> Evaluation:
     """V = mu (1 - mu) at the training rows and at their readings, shape (n,), and at least :func:`_least`."""
-    index = design.linear(theta[:, None]).map(lambda values: values[0])
+    index = design.linear(theta)
     p, observed = expit(index.values), expit(index.observed)
     curvature = observed * (1 - observed)
     least = _least(curvature, design.weights, len(design.names))

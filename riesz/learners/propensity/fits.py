@@ -26,6 +26,7 @@ from riesz.learners.propensity.representer import (
     arm_numbers,
     arm_representer,
     at_arms,
+    linked_at_arms,
     shift_pieces,
 )
 from riesz.learners.propensity.scikit import Regression, fitted, probabilities, regress
@@ -68,7 +69,7 @@ class ArmsFit(Fit):
         known = design.key == self.sample.key
         coefficients = self.coefficients if known else arm_coefficients(design.sample)
         rr = arm_representer(coefficients[..., design.index], p, self.clip)
-        return Predictions(at_arms(mu, design), at_arms(rr, design), scale_free=False)
+        return Predictions(at_arms(mu, design), linked_at_arms(rr, design), scale_free=False)
 
     def details(self) -> Mapping[str, float]:
         return {"clipped": self.clipped}
@@ -134,7 +135,8 @@ class DoseFit(Fit):
         read = [normal.representer(pieces, rows, reading.treatment[:, 0]) for reading in design.readings()]
         values, slopes = (np.stack(part, axis=1) for part in zip(*read, strict=True))
         slopes = np.where(design.is_derivative[:, None], slopes, 0.0)
-        return Predictions(self._mu(design), Evaluation(observed, values, slopes), scale_free=False)
+        rr = Evaluation(observed, values, slopes).linked(design.links)
+        return Predictions(self._mu(design), rr, scale_free=False)
 
     def _mu(self, design: Design) -> Evaluation:
         observed, values, slopes = np.empty(len(design)), *np.zeros((2, len(design.is_derivative), len(design)))

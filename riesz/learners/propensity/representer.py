@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation, Look
+from riesz.design.moment import Evaluation, Linked, Look
 from riesz.errors import LearnerError
 
 _WHO = "riesz.Propensity"
@@ -60,8 +60,10 @@ def _need_row_by_row(sample: Design, coefficients: Array, who: str) -> None:
     """Refuse a moment whose weights of a row depend on the arms of other rows."""
     by_row = coefficients[:, arm_numbers(sample.treatment), :, sample.index]  # (n, K, arms)
     first = np.zeros_like(by_row)
-    for reading, weights in zip(sample.readings(), sample.reading_weights.transpose(1, 2, 0), strict=True):
-        first[sample.index, :, arm_numbers(reading.treatment)] += weights
+    arms = [arm_numbers(reading.treatment) for reading in sample.readings()]
+    links = sample.links
+    for component, reading, weights in zip(links.component, links.reading, sample.link_weights, strict=True):
+        first[sample.index, component, arms[reading]] += weights
     if not np.allclose(by_row, first, rtol=1e-6, atol=1e-9 * np.abs(first).max()):
         raise LearnerError(
             f"{who} evaluates the moment of each row in every arm, but here that depends on the arms of other rows "
@@ -96,11 +98,18 @@ def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
 
 
 def at_arms(values: Array, design: Design) -> Evaluation:
-    """Functions known at every arm, shape (..., arms, n), at a design's rows and readings."""
+    """A function known at every arm, shape (arms, n), at a design's rows and readings."""
     rows = np.arange(len(design))
-    read = [values[..., arm_numbers(reading.treatment), rows] for reading in design.readings()]
-    observed = values[..., arm_numbers(design.treatment), rows]
-    return Evaluation(observed, np.stack(read, axis=-2), np.zeros((*values.shape[:-2], len(read), len(rows))))
+    read = np.stack([values[arm_numbers(reading.treatment), rows] for reading in design.readings()])
+    return Evaluation(values[arm_numbers(design.treatment), rows], read, np.zeros_like(read))
+
+
+def linked_at_arms(values: Array, design: Design) -> Linked:
+    """A function for each component, known at every arm, shape (K, arms, n), where its component reads it."""
+    rows, links = np.arange(len(design)), design.links
+    arms = [arm_numbers(reading.treatment) for reading in design.readings()]
+    read = np.stack([values[c, arms[k], rows] for c, k in zip(links.component, links.reading, strict=True)])
+    return Linked(values[:, arm_numbers(design.treatment), rows], read, np.zeros_like(read), links)
 
 
 def clipping(share: float, clip: float, what: str) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.checks import check_number, check_settings
@@ -125,18 +125,27 @@ class SplinesFit(Fit):
     def predict(self, design: Design) -> Predictions:
         features = joined([solution.features for solution in self.solutions])
         ends = np.cumsum([len(solution.features) for solution in self.solutions])
-        shape = len(self.solutions), len(design.is_derivative), len(design)
-        whole = Evaluation(np.empty((shape[0], shape[2])), np.empty(shape), np.zeros(shape))
+        n, readings, links = len(design), len(design.is_derivative), design.links
+        mu = Evaluation(np.empty(n), np.empty((readings, n)), np.empty((readings, n)))
+        at_links = (len(links.reading), n)
+        rr = Linked(np.empty((design.components, n)), np.empty(at_links), np.empty(at_links), links)
         for place, block in design.blocks(int(np.clip(_MOST_NUMBERS // len(features), 256, MOST_ROWS))):
             points = make_evaluation_points(block, self.expansions)
             phi = evaluate(features, self.shares, points, block)
             for target, (solution, end) in enumerate(zip(self.solutions, ends, strict=True)):
                 part = slice(end - len(solution.features), end)
                 level, theta = solution.coefficients[0], solution.coefficients[1:]
-                whole.observed[target, place] = level + theta @ phi.observed[part]
-                whole.values[target, :, place] = level + np.tensordot(theta, phi.values[part], 1)
-                whole.slopes[target, :, place] = np.tensordot(theta, phi.slopes[part], 1)
-        mu, rr = whole.map(lambda values: values[0]), whole.map(lambda values: values[1:])
+                observed, values, slopes = phi.observed[part], phi.values[part], phi.slopes[part]
+                if target == 0:
+                    mu.observed[place] = level + theta @ observed
+                    mu.values[:, place] = level + np.tensordot(theta, values, 1)
+                    mu.slopes[:, place] = np.tensordot(theta, slopes, 1)
+                    continue
+                places = links.of(target - 1)
+                read = links.reading[places]
+                rr.observed[target - 1, place] = level + theta @ observed
+                rr.values[places, place] = level + np.tensordot(theta, values[:, read], 1)
+                rr.slopes[places, place] = np.tensordot(theta, slopes[:, read], 1)
         return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=True)
 
     def details(self) -> Mapping[str, float]:
@@ -176,7 +185,8 @@ def _measure_shares(sample: Design) -> Shares:
     _, first = np.unique(sample.strata, return_index=True)
     arms = treatment[first]
     at_arms = not sample.is_derivative.any() and all(
-        (reading.treatment[:, None] == arms).all(axis=2).any(axis=1).all() for reading in sample.readings()
+        (reading.kept_treatment.distinct()[:, None] == arms).all(axis=2).any(axis=1).all()
+        for reading in sample.readings()
     )
     columns = treatment.shape[1]
     centre = np.full(columns, 0.5 if columns == 1 else 0.0)

@@ -151,5 +151,7 @@ def arms_of(sample: Sample, fewest: int) -> list[Numbers] | None:
 
 def moment_rows(design: Design, phi: Evaluation, component: int) -> Array:
     """The moment of each feature, shape (F, n)."""
-    read = np.where(design.is_derivative[:, None], phi.slopes, phi.values)
-    return np.asarray(np.einsum("frn,rn->fn", read, design.reading_weights[component]))
+    places = design.links.of(component)
+    readings = design.links.reading[places]
+    read = np.where(design.is_derivative[readings, None], phi.slopes[:, readings], phi.values[:, readings])
+    return np.asarray(np.einsum("frn,rn->fn", read, design.link_weights[places]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -171,12 +172,7 @@ class Feed:
         self._anchor = self._tensor([sample.anchor.observed.T for sample in samples])
         bent = samples[0].is_derivative
         self._value_weights, self._slope_weights = (
-            self._tensor(
-                [
-                    _at_stations(sample.reading_weights[:, kind], points.of_reading[kind], self.stations)
-                    for sample, points, _ in each
-                ]
-            )
+            self._station_weights([_at_stations(sample, points.of_reading, kind) for sample, points, _ in each])
             for kind in (~bent, bent)
         )
         self._changed = {
@@ -195,6 +191,16 @@ class Feed:
 
     def _tensor(self, pieces: Sequence[Any], what: str = "the moment or its anchor") -> Tensor:
         return torch.as_tensor(_single(np.concatenate(pieces), what), device=self.device)
+
+    def _station_weights(self, pieces: Sequence[dict[tuple[int, int], Array]]) -> _StationWeights:
+        places = list(pieces[0])
+        rows = len(self._y)
+        kept = [np.concatenate([piece[place] for piece in pieces]) for place in places]
+        tensor = self._tensor([np.stack(kept, axis=1) if kept else np.empty((rows, 0))])
+        flat = torch.tensor(
+            [station * self.components + c for station, c in places], dtype=torch.long, device=self.device
+        )
+        return _StationWeights(tensor, flat, (self.stations, self.components))
 
     def like(self, sample: Design, origin: int) -> Feed:
         """A feed for another sample, whose inputs are made as those of one in this feed."""
@@ -263,8 +269,8 @@ class Feed:
             y=(self._y[index] - scales.y_centre) * scales.y_factor,
             weights=weights / sums,
             anchor=self._anchor[index] / scales.anchor,
-            value_weights=self._value_weights[index],
-            slope_weights=self._slope_weights[index],
+            value_weights=self._value_weights.batch(index),
+            slope_weights=self._slope_weights.batch(index),
         )
 
     def _observed_rows(self, index: Tensor) -> Tensor:
@@ -298,9 +304,28 @@ def _single(values: npt.NDArray[Any], what: str) -> npt.NDArray[np.float32]:
     return single
 
 
-def _at_stations(weights: Array, stations: npt.NDArray[np.intp], count: int) -> Array:
-    """Weights of readings, shape (K, R, n), summed over those that share a station, shape (n, S, K)."""
-    sums = np.zeros((weights.shape[2], count, weights.shape[0]))
-    for reading, station in enumerate(stations):
-        sums[:, station] += weights[:, reading].T
+def _at_stations(
+    sample: Design, stations: npt.NDArray[np.intp], kind: npt.NDArray[np.bool_]
+) -> dict[tuple[int, int], Array]:
+    """Weights of readings of one kind, summed over those that share a station, by station and component."""
+    sums: dict[tuple[int, int], Array] = {}
+    for component, reading, weight in zip(
+        sample.links.component, sample.links.reading, sample.link_weights, strict=True
+    ):
+        if kind[reading]:
+            place = int(stations[reading]), int(component)
+            sums[place] = sums[place] + weight if place in sums else weight
     return sums
+
+
+class _StationWeights:
+    """How the moment weighs a function at the stations, shape (n, S, K): kept where a component reads a station."""
+
+    def __init__(self, kept: Tensor, places: Tensor, shape: tuple[int, int]) -> None:
+        self._kept, self._places, self._shape = kept, places, shape
+
+    def batch(self, index: Tensor) -> Tensor:
+        """The weights of some rows, shape (..., S, K); zero where a component does not read a station."""
+        whole = self._kept.new_zeros(*index.shape, prod(self._shape))
+        whole[..., self._places] = self._kept[index]
+        return whole.view(*index.shape, *self._shape)

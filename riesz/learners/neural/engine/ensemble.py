@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from riesz.design.design import Design
 from riesz.learners.base import Fit
-from riesz.learners.neural.engine.fit import NetworkFit
+from riesz.learners.neural.engine.fit import ROWS, NetworkFit
 from riesz.learners.neural.objectives.base import Objective
-from riesz.predictions import Predictions, average
+from riesz.predictions import Predictions, average, join
+
+_MOST_NUMBERS = 2**25  # that a network gives at once
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,15 @@ class Ensemble(Fit):
     objective: Objective
 
     def predict_each(self, design: Design) -> list[Predictions]:
-        """Predictions of each network."""
-        return [self.objective.readout(network, design) for network in self.networks]
+        """Predictions of each network, computed block by block: each evaluates every function at every reading."""
+        shape = self.networks[0].shape
+        numbers = (1 + len(design.is_derivative)) * max(shape.components + shape.outcomes, shape.width)
+        size = max(_MOST_NUMBERS // numbers, 256)
+        blocks = list(design.blocks(size - size % ROWS if size > ROWS else size))
+        rows = [np.arange(len(design))[place] for place, _ in blocks]
+        return [
+            join([self.objective.readout(network, block) for _, block in blocks], rows) for network in self.networks
+        ]
 
     def predict(self, design: Design) -> Predictions:
         return average(self.predict_each(design))

@@ -23,7 +23,7 @@ from riesz.learners.neural.engine.batching import Batch, Feed, Scales
 from riesz.learners.neural.engine.network import NetworkBatch, Shape
 from riesz.learners.neural.engine.scaling import Scale
 
-_ROWS = 8192  # predicted at a time
+ROWS = 8192  # predicted at a time, at most
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class NetworkFit:
         network = NetworkBatch(self.shape, weights[None])
         scales = Scales([(self.scale, feed.origins[design.key])], feed)
         rows, parts = feed.rows_of(design), []
-        for start in range(0, len(rows), _ROWS):
-            index = torch.as_tensor(rows[None, start : start + _ROWS], device=feed.device)
+        for start in range(0, len(rows), ROWS):
+            index = torch.as_tensor(rows[None, start : start + ROWS], device=feed.device)
             batch = feed.batch(index, torch.ones(index.shape, dtype=torch.float32, device=feed.device), scales)
             with torch.no_grad():
                 compute = _representation if representation else _heads

@@ -166,5 +166,5 @@ def _cached(shape: Shape, rows: int) -> int:
 
 def _signature(design: Design) -> tuple[Any, ...]:
     """Designs of one signature can share a feed."""
-    moment = design.components, *design.is_derivative
+    moment = design.components, *design.is_derivative, *design.links.component, *design.links.reading
     return len(design.covariates), design.treatment.shape[1], moment, design.family

@@ -28,7 +28,7 @@ from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
 from riesz.design.derived import with_columns
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, Linked
 from riesz.learners.cost import MOST_ROWS
 from riesz.learners.linear.learner import riesz_coefficients
 from riesz.learners.linear.ridge import make_basis
@@ -173,13 +173,14 @@ class MomentConstrained(Objective):
             level, slopes = network.solved[0], network.solved[1:].T
             shared = phi.map(lambda values: np.tensordot(slopes, values, 1))
             rr = Evaluation(shared.observed + level[:, None], shared.values + level[:, None, None], shared.slopes)
-            return Predictions(mu, rr, scale_free=True)
+            return Predictions(mu, rr.linked(design.links), scale_free=True)
         if network.trained.rr is not network.trained.mu:
             _, heads = network.functions(design, "rr")
-        beta, c = design.anchor, network.scale.anchor
-        rr = Evaluation(
-            beta.observed - c[:, None] * heads.observed,
-            beta.values - c[:, None, None] * heads.values,
-            beta.slopes - c[:, None, None] * heads.slopes,
+        beta, perpendicular = design.anchor, heads.linked(design.links).scaled(network.scale.anchor)
+        r = Linked(
+            beta.observed - perpendicular.observed,
+            beta.values - perpendicular.values,
+            beta.slopes - perpendicular.slopes,
+            design.links,
         )
-        return Predictions(mu, rr, scale_free=True)
+        return Predictions(mu, r, scale_free=True)

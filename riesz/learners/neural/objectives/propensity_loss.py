@@ -27,11 +27,12 @@ from torch import Tensor
 
 from riesz.arrays import Array
 from riesz.design.design import Design
+from riesz.design.moment import Evaluation
 from riesz.learners.neural.engine.batching import Batch, Scales
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.objectives.base import Heads, Objective, Outputs, Terms
-from riesz.learners.neural.objectives.outcome import corrected, evenly, gaps, losses, probabilities
-from riesz.learners.propensity.representer import arm_coefficients, arm_representer, at_arms
+from riesz.learners.neural.objectives.outcome import evenly, gaps, losses, probabilities
+from riesz.learners.propensity.representer import arm_coefficients, arm_representer, at_arms, linked_at_arms
 from riesz.predictions import Predictions
 
 Numbers = TypeVar("Numbers", Tensor, Array)
@@ -122,9 +123,11 @@ class PropensityLoss(Objective):
         index, heads = network.functions(design)
         p = squeezed(expit(heads.observed[0]), self.squeeze)
         coefficients = arm_coefficients(design.sample, "DragonNet")[..., design.index]
-        rr = at_arms(arm_representer(coefficients, np.column_stack([1.0 - p, p])), design)
+        arms = arm_representer(coefficients, np.column_stack([1.0 - p, p]))
+        rr = linked_at_arms(arms, design)
         if self.srr:
-            index = corrected(index, rr, network.extras)
+            more = at_arms(np.tensordot(network.extras, arms, 1), design)
+            index = Evaluation(index.observed + more.observed, index.values + more.values, index.slopes + more.slopes)
         return Predictions(network.mu(index, design.family), rr, scale_free=False)
 
 

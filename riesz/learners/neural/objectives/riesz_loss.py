@@ -91,7 +91,7 @@ class RieszLoss(Objective):
         if self.srr:
             index = corrected(index, heads, network.extras)
         unit = network.scale.constraint
-        rr = heads.map(lambda values: values / unit.reshape(-1, *[1] * (values.ndim - 1)))
+        rr = heads.map(lambda values: values / unit.reshape(-1, *[1] * (values.ndim - 1))).linked(design.links)
         return Predictions(network.mu(index, design.family), rr, scale_free=False)
 
 
