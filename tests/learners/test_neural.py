@@ -426,7 +426,7 @@ def test_presets() -> None:
     assert (ate.momentum, ate.inputs, ate.networks, ate.redraw) == (1e-3, "paper", 1, True)
     assert all(learner.paper().redraw for learner in (riesz.RieszNet, riesz.DragonNet, riesz.TARNet))
     assert not riesz.RieszNet.original().redraw
-    with pytest.raises(riesz.LearnerError, match="wanted 'ate' or 'ade'"):
+    with pytest.raises(riesz.LearnerError, match="expected 'ate' or 'ade'"):
         riesz.MADNet.paper("att")
 
 

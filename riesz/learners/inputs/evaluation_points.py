@@ -161,13 +161,13 @@ class _Covariates:
     def changed(self, point: Points) -> Changed | None:
         """Which columns of the block a reading changes, to what, and with which tangents; None when it changes none."""
         place = {int(column): j for j, column in enumerate(self._sample.covariates)}
-        own = [k for k, column in enumerate(point.columns) if int(column) in place]
-        before = self._sample.z[:, point.columns[own]]
-        bends = point.tangents is not None and bool(point.tangents[:, own].any())
-        if not own or (np.array_equal(point.values[:, own], before) and not bends):
+        read = [k for k, column in enumerate(point.columns) if int(column) in place]
+        before = self._sample.z[:, point.columns[read]]
+        bends = point.tangents is not None and bool(point.tangents[:, read].any())
+        if not read or (np.array_equal(point.values[:, read], before) and not bends):
             return None
         columns, values, tangents = [], [], []
-        for k in own:
+        for k in read:
             j = place[int(point.columns[k])]
             columns.append(self._places[j])
             values.append(self._expansions[j].features(point.values[:, k]))

@@ -194,8 +194,8 @@ def _raw(x: Array, knots: Array) -> Array:
 
 
 def _raw_slopes(x: Array, knots: Array) -> Array:
-    one = np.ones_like(x)[..., None]
-    return np.concatenate([one, 3 * _spline(x, knots, 2) / np.ptp(knots) ** 2 if len(knots) else one[..., :0]], -1)
+    line = np.ones_like(x)[..., None]
+    return np.concatenate([line, 3 * _spline(x, knots, 2) / np.ptp(knots) ** 2 if len(knots) else line[..., :0]], -1)
 
 
 def _spline(x: Array, knots: Array, power: int) -> Array:

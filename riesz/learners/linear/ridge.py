@@ -271,7 +271,7 @@ def _choose_by_groups(
     order = np.argsort(design.groups, kind="stable")
     clusters = np.split(order, np.flatnonzero(np.diff(design.groups[order])) + 1)
     limit = _cluster_limit(len(design) / len(clusters), basis.rank, len(grid))
-    some = len(clusters) > limit
+    many = len(clusters) > limit
     clusters = [clusters[at] for at in draw_part(len(clusters), limit, basis.seed)]
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
@@ -291,7 +291,7 @@ def _choose_by_groups(
             else:
                 y, m = None, _moment_rows(basis, place, block, z, component) @ basis.transform
             loss += (_without_small if small else _without_large)(q, m, y, share, size, b, shrink)
-    return _smallest(grid, loss, basis, np.concatenate(clusters) if some else None)
+    return _smallest(grid, loss, basis, np.concatenate(clusters) if many else None)
 
 
 def _cluster_limit(size: float, rank: int, penalties: int) -> int:
@@ -321,10 +321,10 @@ def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int,
     if y is not None:
         losses = (freed(root * y.reshape(-1, size) - shrunk @ b) ** 2).sum(axis=2)
     else:
-        own = (root[..., None] ** 2 * m.reshape(r.shape)).sum(axis=1)  # b_g
-        back = (shrunk @ own[..., None])[..., 0]
+        moment_part = (root[..., None] ** 2 * m.reshape(r.shape)).sum(axis=1)  # b_g
+        back = (shrunk @ moment_part[..., None])[..., 0]
         fitted = freed(shrunk @ b - back)
-        losses = (fitted**2 - 2 * back * fitted).sum(axis=2) - 2 * ((own * (b - own)) @ shrink).T
+        losses = (fitted**2 - 2 * back * fitted).sum(axis=2) - 2 * ((moment_part * (b - moment_part)) @ shrink).T
     return np.asarray(np.where(alone, np.inf, losses).sum(axis=1))
 
 
@@ -346,8 +346,8 @@ def _solve(left: Array, right: Array) -> Array:
     try:
         return np.asarray(np.linalg.solve(left, right[..., None])[..., 0])
     except np.linalg.LinAlgError:
-        found = np.full(right.shape, np.nan)
+        solutions = np.full(right.shape, np.nan)
         for at in np.ndindex(right.shape[:-1]):
             with contextlib.suppress(np.linalg.LinAlgError):
-                found[at] = np.linalg.solve(left[at], right[at])
-        return found
+                solutions[at] = np.linalg.solve(left[at], right[at])
+        return solutions

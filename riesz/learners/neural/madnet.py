@@ -154,10 +154,10 @@ class MADNet(NetworkLearner):
         0.001
         """
         if benchmark not in PAPER_STAGES:
-            raise LearnerError(f"MADNet.paper({benchmark!r}): wanted 'ate' or 'ade'.")
+            raise LearnerError(f"MADNet.paper({benchmark!r}): expected 'ate' or 'ade'.")
         settings: dict[str, Any] = {**PAPER_SETTINGS, "stages": PAPER_STAGES[benchmark]}
-        made = cls(**settings, bias_learning_rate=0.9, repeats=1)
-        return replace(made, **changes)
+        preset = cls(**settings, bias_learning_rate=0.9, repeats=1)
+        return replace(preset, **changes)
 
     def _check_own_settings(self) -> None:
         choices = {
@@ -180,7 +180,7 @@ class MADNet(NetworkLearner):
 
     def describe(self, family: str) -> str:
         usual = (MADNet.architecture, MADNet.constraint)
-        unusual = [one.replace("_", " ") for one in (self.architecture, self.constraint) if one not in usual]
+        unusual = [word.replace("_", " ") for word in (self.architecture, self.constraint) if word not in usual]
         return "MADNet" + (f" ({', '.join(unusual)})" if unusual else "")
 
     def _outcome_layers(self) -> tuple[int, int]:

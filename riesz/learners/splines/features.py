@@ -106,8 +106,8 @@ def singles(inputs: Numbers) -> Features:
 
 def pairs(first: Sequence[int], second: Sequence[int]) -> Features:
     """Products of two inputs each."""
-    one, two = np.array(first, dtype=np.intp), np.array(second, dtype=np.intp)
-    return Features(one, two, np.full_like(one, NONE))
+    left, right = np.array(first, dtype=np.intp), np.array(second, dtype=np.intp)
+    return Features(left, right, np.full_like(left, NONE))
 
 
 def penalty_groups(features: Features, points: EvaluationPoints) -> Numbers:

@@ -137,18 +137,22 @@ def _plain(sample: Sample, pool: Pool, targets: Sequence[int], choices: Choices)
     """One penalty for all features, for each of the targets."""
     if not targets:
         return []
-    made = with_columns(sample.design, pool.phi)
-    span = make_span(made, made.weights, made.y[None])
+    linear = with_columns(sample.design, pool.phi)
+    span = make_span(linear, linear.weights, linear.y[None])
     candidates = []
     for target in targets:
-        scale = units(made.z, made.weights / made.weights.sum(), constant=1.0) if target == 0 else span.standard.spread
+        scale = (
+            units(linear.z, linear.weights / linear.weights.sum(), constant=1.0)
+            if target == 0
+            else span.standard.spread
+        )
         basis = span.basis(scale, sample.seed)
-        b = basis.projections[:, 0] if target == 0 else moments(made, basis)[target - 1]
+        b = basis.projections[:, 0] if target == 0 else moments(linear, basis)[target - 1]
         penalty, loss = choices.of(target), 0.0
         if penalty == "loo" and target == 0:
-            penalty, loss = choose_outcome_penalty(made, basis, made.y, b, basis.penalties)
+            penalty, loss = choose_outcome_penalty(linear, basis, linear.y, b, basis.penalties)
         elif penalty == "loo":
-            penalty, loss = choose_riesz_penalty(made, basis, target - 1, b, basis.penalties)
+            penalty, loss = choose_riesz_penalty(linear, basis, target - 1, b, basis.penalties)
         solution = SplineSolution(pool.features, basis.solve(b, float(penalty)), float(penalty))
         candidates.append(Candidate(loss, solution, scale))
     return candidates
@@ -221,15 +225,15 @@ def _search(sample: Sample, pool: Pool, problem: Quadratic, target: int, start: 
 def _solved(sample: Sample, pool: Pool, penalty: Array, target: int) -> Candidate:
     """Solve with the penalties of groups, times the factor with the smallest leave-one-out loss."""
     features = pool.take(_rest(pool))
-    made = with_columns(sample.design, features.phi)
+    linear = with_columns(sample.design, features.phi)
     scale = np.sqrt(penalty)
-    basis = make_span(made, made.weights, made.y[None]).basis(scale, sample.seed)
+    basis = make_span(linear, linear.weights, linear.y[None]).basis(scale, sample.seed)
     if target == 0:
         b = basis.projections[:, 0]
-        factor, loss = choose_outcome_penalty(made, basis, made.y, b, _FACTORS)
+        factor, loss = choose_outcome_penalty(linear, basis, linear.y, b, _FACTORS)
     else:
-        b = moments(made, basis)[target - 1]
-        factor, loss = choose_riesz_penalty(made, basis, target - 1, b, _FACTORS)
+        b = moments(linear, basis)[target - 1]
+        factor, loss = choose_riesz_penalty(linear, basis, target - 1, b, _FACTORS)
     return Candidate(loss, SplineSolution(features.features, basis.solve(b, factor), factor), scale)
 
 
@@ -241,14 +245,16 @@ def _by_arms(sample: Sample, choices: Choices) -> list[Candidate]:
     inputs = joined([level(), features.take(covariates)])
     loss, parts = 0.0, []
     for arm, rows in enumerate(arms_of(sample, _FEWEST) or []):
-        own = sample.take(rows)
-        pool = own.pool(inputs)
-        (problem,) = _problems(own, pool, [0])
-        candidates = [_plain(own, pool.take(which), [0], choices)[0] for which in plain_sets(pool.features, own.points)]
-        candidates += _by_groups(own, pool, problem, 0, choices)
+        of_arm = sample.take(rows)
+        pool = of_arm.pool(inputs)
+        (problem,) = _problems(of_arm, pool, [0])
+        candidates = [
+            _plain(of_arm, pool.take(which), [0], choices)[0] for which in plain_sets(pool.features, of_arm.points)
+        ]
+        candidates += _by_groups(of_arm, pool, problem, 0, choices)
         best = min(candidates, key=lambda candidate: candidate.loss)
-        loss += best.loss * float(own.design.weights.sum()) / total
-        parts.append((own, sample.shares.of_arm(arm), best))
+        loss += best.loss * float(of_arm.design.weights.sum()) / total
+        parts.append((of_arm, sample.shares.of_arm(arm), best))
     if not parts:
         return []
     return [Candidate(loss, _of_arms([(share, part.solution) for _, share, part in parts]), np.empty(0), tuple(parts))]
