@@ -80,6 +80,6 @@ class Logistic:
 
 
 def least_hessian(outcome: Array, weights: Array, rows: float) -> float:
-    """The sum of hessians that about so many rows have under :class:`Logistic`: half of that at the mean outcome."""
+    """The sum of hessians of about this number of rows under :class:`Logistic`: half of that at the mean outcome."""
     mean = float(np.average(outcome, weights=weights))
     return 0.5 * rows * max(mean * (1.0 - mean), 0.01)

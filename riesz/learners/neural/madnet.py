@@ -23,7 +23,7 @@ _FEW = 2000  # rows with which folds are drawn more than once
 class MADNet(NetworkLearner):
     """Moment-constrained automatic debiasing network: one network learns mu and beta_perp jointly.
 
-    What verbs learn with unless they are told otherwise.
+    Beside splines and boosted trees it is one of the learners of :class:`~riesz.Stack`, the default of all verbs.
 
     The network sees the raw treatment (indicators for several arms) and the formula's columns that do not involve the
     treatment, so a formula need not spell interactions out. Derivatives are exact. The folds and repeats of a fit are
