@@ -1,4 +1,4 @@
-"""What plots need from a fit, and the check of their arguments."""
+"""Protocols of what plots read from a fit, and the check of their arguments."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class Fitted(Protocol):
     def sensitivity_benchmark(self, *columns: str | Sequence[str]) -> pd.DataFrame: ...
 
 
-def of_a_fit(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: a plot refuses wrong arguments, and objects that are not fits, with an error that says what is expected."""
+def plot_of_fit(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a plot so that wrong arguments, or an object that is not a fit, raise an error that says what is expected."""
     name = f"riesz.plots.{function.__name__}()"
 
     @wraps(function)

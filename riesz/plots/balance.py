@@ -8,16 +8,16 @@ import pandas as pd
 
 from riesz.diagnostics.warnings import IMBALANCE
 from riesz.errors import RieszError, pick
-from riesz.plots.arguments import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, plot_of_fit
 from riesz.plots.canvas import axes, colours, legend_above, neutral
-from riesz.plots.rows import lay_out
+from riesz.plots.labelled_rows import lay_out
 from riesz.syntax.calls import is_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@of_a_fit
+@plot_of_fit
 def balance(
     fit: Fitted,
     parameter: str | None = None,

@@ -1,6 +1,6 @@
 """Axes, colours and legends of the plots.
 
-matplotlib is imported with the first plot. Colours of data are those of Okabe and Ito, which colour-blind readers can
+matplotlib is imported when the first plot is drawn. Data have the colours of Okabe and Ito, which colour-blind readers can
 distinguish; the first is dark blue on a light page and light blue on a dark one. Text, reference lines and everything else have
 the colours of the active style.
 """
@@ -21,7 +21,7 @@ _OTHERS = ("#D55E00", "#009E73", "#E69F00", "#CC79A7")  # vermillion, green, ora
 MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, HEIGHT = 6.0, 4.0  # inches
 _MOST_BINS = 10_000
-_SURE = 0.85  # share of the axes' width that a legend may fill; labels on the left make the axes narrower later
+_LEGEND_SHARE = 0.85  # share of the axes' width that a legend may fill: labels on the left make the axes narrower later
 
 
 def pyplot() -> ModuleType:
@@ -84,12 +84,12 @@ def legend_above(ax: Axes) -> None:
             handlelength=1.2,
             columnspacing=1.2,
         )
-        if legend.get_window_extent().width <= _SURE * ax.get_window_extent().width:
+        if legend.get_window_extent().width <= _LEGEND_SHARE * ax.get_window_extent().width:
             return
 
 
-def entitle(ax: Axes, title: str, **look: Any) -> None:
+def title_above(ax: Axes, title: str, **options: Any) -> None:
     """A title above the axes, and above the legend if there is one."""
     legend = ax.get_legend()
     height = 0.0 if legend is None else legend.get_window_extent().height * 72 / ax.figure.dpi
-    ax.set_title(title, loc="left", pad=6 + height, **look)
+    ax.set_title(title, loc="left", pad=6 + height, **options)

@@ -1,4 +1,4 @@
-"""Forest plots: fits side by side, the estimators and the learners of one fit, effects in groups."""
+"""Forest plots: several fits, the estimators or the learners of one fit, and effects in groups."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pandas as pd
 
 from riesz.errors import RieszError, pick
 from riesz.estimators import describe
-from riesz.plots.arguments import Estimated, Fitted, of_a_fit
+from riesz.plots.arguments import Estimated, Fitted, plot_of_fit
 from riesz.plots.canvas import colours, neutral
 from riesz.plots.intervals import draw_intervals
-from riesz.plots.rows import wrap
+from riesz.plots.labelled_rows import wrap
 from riesz.plots.selection import check_names, select
 from riesz.syntax.calls import checked
 
@@ -98,7 +98,12 @@ def _table(fit: Estimated, alpha: float) -> pd.DataFrame:
     )
 
 
-@of_a_fit
+def _with_estimate(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that have an estimate, with the names of columns that :func:`draw_intervals` expects."""
+    return table[table["estimate"].notna()].rename(columns={"conf_low": "low", "conf_high": "high"})
+
+
+@plot_of_fit
 def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None) -> Axes:
     """Estimates by all estimators that the learner allows: plug-in, weighting, one-step and targeted.
 
@@ -123,8 +128,7 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     >>> ax.get_yticklabels()[0].get_text()
     'direct (plug-in)'
     """
-    shown = fit.estimates[fit.estimates["estimate"].notna()]  # no ipw with the rr of a logit
-    table = shown.reset_index().rename(columns={"conf_low": "low", "conf_high": "high"})
+    table = _with_estimate(fit.estimates).reset_index()  # there is no ipw if rr is learned for the errors of a logit
     table["estimator"] = table["estimator"].map(describe)
     names = table["parameter"].unique()
     roles = (
@@ -134,11 +138,11 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     return draw_intervals(table.rename(columns=roles), label, ax, null)
 
 
-@of_a_fit
+@plot_of_fit
 def candidates(fit: Fitted, parameter: str | None = None, *, null: float | None = 0.0, ax: Axes | None = None) -> Axes:
     """What each learner of a stack alone would have estimated, with its weights, and the stack in the last, shaded row.
 
-    If learners with weight disagree, the answer depends on how mu and rr are learned.
+    If learners with positive weights disagree, the answer depends on how mu and rr are learned.
 
     Parameters
     ----------
@@ -165,8 +169,7 @@ def candidates(fit: Fitted, parameter: str | None = None, *, null: float | None 
     'stack'
     """
     name = pick(parameter, list(fit.params.index))
-    table = fit.candidates.loc[name]
-    table = table[table["estimate"].notna()].rename(columns={"conf_low": "low", "conf_high": "high"})
+    table = _with_estimate(fit.candidates.loc[name])
     several = len(table) > 1
     weights = [f"\nmu {mu:.0%}, rr {rr:.0%}" for mu, rr in zip(table["weight_mu"], table["weight_rr"], strict=True)]
     rows = [
@@ -188,7 +191,7 @@ def _mark_last(ax: Axes, estimate: float) -> None:
     ax.get_yticklabels()[-1].set_fontweight("bold")
 
 
-@of_a_fit
+@plot_of_fit
 def groups(
     fit: Fitted, by: Any, *, alpha: float = 0.05, joint: bool = True, null: float | None = 0.0, ax: Axes | None = None
 ) -> Axes:

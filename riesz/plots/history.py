@@ -1,4 +1,4 @@
-"""The course of training."""
+"""The plot of training and validation losses."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from riesz.errors import RieszError, listing
-from riesz.plots.arguments import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, plot_of_fit
 from riesz.plots.canvas import axes, colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WORDS = {"loss": "training loss", "valid_loss": "validation loss"}
+_LABELS = {"loss": "training loss", "valid_loss": "validation loss"}
 _STYLES = ("-", "--", ":", "-.")
 
 
-@of_a_fit
+@plot_of_fit
 def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax: Axes | None = None) -> Axes:
     """The course of training, one thin line per network.
 
@@ -61,7 +61,7 @@ def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax:
     for number, column in enumerate(columns):
         colour, style = colours()[number % len(colours())], _STYLES[number % len(_STYLES)]
         for place, (_, network) in enumerate(course.groupby(keys)):
-            name = _WORDS.get(column, column.replace("_", " ")) if place == 0 else "_"
+            name = _LABELS.get(column, column.replace("_", " ")) if place == 0 else "_"
             ax.plot(
                 network["epoch"], network[column], color=colour, linestyle=style, linewidth=1.3, alpha=0.75, label=name
             )
@@ -72,6 +72,6 @@ def history(fit: Fitted, *, columns: Sequence[str] = ("loss", "valid_loss"), ax:
     if (values > 0).all() and np.nanmax(values) > 20 * np.nanmin(values):
         ax.set_yscale("log")
     ax.set_xlabel("Epoch")
-    ax.set_ylabel("Loss" if set(columns) <= set(_WORDS) else "Value")
+    ax.set_ylabel("Loss" if set(columns) <= set(_LABELS) else "Value")
     ax.legend(frameon=False)
     return ax

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from riesz.errors import pick
-from riesz.plots.arguments import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, plot_of_fit
 from riesz.plots.canvas import axes, colours, neutral
-from riesz.plots.rows import lay_out, wrap
+from riesz.plots.labelled_rows import lay_out, wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MOST_POINTS = 5000  # drawn as vectors; more points become pixels, so that files stay small
 
 
-@of_a_fit
+@plot_of_fit
 def influence(fit: Fitted, parameter: str | None = None, *, k: int = 12, ax: Axes | None = None) -> Axes:
     """The most influential rows, or clusters: how far the estimate would move without each.
 
@@ -60,7 +60,7 @@ def _label(unit: object) -> str:
     return ", ".join(map(str, unit)) if isinstance(unit, tuple) else str(unit)
 
 
-@of_a_fit
+@plot_of_fit
 def qq(fit: Fitted, parameter: str | None = None, *, ax: Axes | None = None) -> Axes:
     """The influence function against the normal distribution, quantile by quantile.
 

@@ -1,4 +1,4 @@
-"""Estimates with intervals in rows: what forest plots have in common."""
+"""Draws a forest plot: estimates with intervals, one row each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.errors import RieszError
 from riesz.plots.canvas import MARKERS, axes, colours, legend_above, neutral
-from riesz.plots.rows import lay_out, wrap
+from riesz.plots.labelled_rows import lay_out, wrap
 from riesz.syntax.calls import is_number
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def draw_intervals(
     return ax
 
 
-def _draw(ax: Axes, part: pd.DataFrame, y: Array, look: int, name: str) -> None:
-    colour, marker = colours()[look], MARKERS[look]
+def _draw(ax: Axes, part: pd.DataFrame, y: Array, number: int, name: str) -> None:
+    colour, marker = colours()[number], MARKERS[number]
     if "joint_low" in part:
         ax.hlines(y, part["joint_low"], part["joint_high"], color=colour, linewidth=1.0, alpha=0.8)
     ax.hlines(y, part["low"], part["high"], color=colour, linewidth=2.2)

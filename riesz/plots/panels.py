@@ -6,18 +6,18 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.errors import RieszError, pick
-from riesz.plots.arguments import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, plot_of_fit
 from riesz.plots.balance import balance
-from riesz.plots.canvas import entitle, pyplot
+from riesz.plots.canvas import pyplot, title_above
 from riesz.plots.estimates import estimators
 from riesz.plots.influence import qq
-from riesz.plots.rows import wrap
+from riesz.plots.labelled_rows import wrap
 from riesz.plots.weights import overlap, representer
 
-_MOST = 12  # covariates in a panel
+_MOST = 12  # covariates in the balance panel
 
 
-@of_a_fit
+@plot_of_fit
 def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]:
     """Four panels: the estimators; overlap, or the Riesz representer if it implies no propensity; balance; normality.
 
@@ -41,7 +41,7 @@ def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]
     """
     names = list(fit.params.index)
     name = pick(names[0] if parameter is None else parameter, names)
-    fit.diagnostics()  # refuses a fit without a Riesz representer
+    fit.diagnostics()  # raises an error if the fit has no Riesz representer
     _, axes = pyplot().subplots(2, 2, figsize=(10.5, 7.5), layout="constrained")
     estimators(fit, ax=axes[0, 0])
     second = "Overlap" if _implies_propensity(fit, name) else "Riesz representer"
@@ -51,7 +51,7 @@ def panels(fit: Fitted, parameter: str | None = None) -> npt.NDArray[np.object_]
     about = f": {wrap(name, 30)}" if len(names) > 1 else ""
     titles = ("Estimators", second + about, "Balance" + about, "Influence" + about)
     for ax, title in zip(axes.flat, titles, strict=True):
-        entitle(ax, title, fontweight="bold")
+        title_above(ax, title, fontweight="bold")
     return np.asarray(axes)
 
 

@@ -1,4 +1,4 @@
-"""Selects and renames the parameters of several fits, so that one effect under two names has one row."""
+"""Selects and renames the parameters of several fits, so that an effect with two names has one row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_names(names: object, fits: int) -> None:
 def select(
     tables: Sequence[pd.DataFrame], keep: Sequence[str] | None, rename: Mapping[str, str] | None
 ) -> list[pd.DataFrame]:
-    """Rename the rows of tables, and keep those that are asked for.
+    """Rename the rows of tables, and keep the requested ones.
 
     Parameters
     ----------
@@ -45,20 +45,21 @@ def select(
     new = {} if rename is None else dict(rename)
     old = list(dict.fromkeys(str(name) for table in tables for name in table.index))
     shown = list(dict.fromkeys([*old, *new.values()]))
-    for argument, asked, known in (("rename", list(new), old), ("keep", keep or [], shown)):
-        for name in asked:
-            if name not in known:
+    for argument, requested, available in (("rename", list(new), old), ("keep", keep or [], shown)):
+        for name in requested:
+            if name not in available:
                 raise RieszError(
-                    f"{argument} names {name!r}, which no fit has.{nearest(str(name), known)} The parameters are {listing(known)}."
+                    f"{argument} names {name!r}, which no fit has.{nearest(str(name), available)} The parameters are "
+                    f"{listing(available)}."
                 )
     chosen = []
     for table in tables:
         before = [str(name) for name in table.index]
         after = [new.get(name, name) for name in before]
-        twice = [name for name in dict.fromkeys(after) if after.count(name) > 1]
-        if twice and new:
+        repeated = [name for name in dict.fromkeys(after) if after.count(name) > 1]
+        if repeated and new:
             raise RieszError(
-                f"rename gives two parameters of one fit the name {listing(twice)}; expected different names."
+                f"rename gives two parameters of one fit the name {listing(repeated)}; expected different names."
             )
         kept = [keep is None or bool({a, b} & set(keep)) for a, b in zip(before, after, strict=True)]
         chosen.append(table.set_axis(after, axis=0)[kept])

@@ -10,9 +10,9 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.errors import RieszError, pick
-from riesz.plots.arguments import Analysis, Fitted, of_a_fit
-from riesz.plots.canvas import MARKERS, axes, colours, entitle, legend_above, neutral
-from riesz.plots.rows import wrap
+from riesz.plots.arguments import Analysis, Fitted, plot_of_fit
+from riesz.plots.canvas import MARKERS, axes, colours, legend_above, neutral, title_above
+from riesz.plots.labelled_rows import wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _POINTS = 60  # points of the grid per axis
 
 
-@of_a_fit
+@plot_of_fit
 def sensitivity(
     fit: Fitted,
     parameter: str | None = None,
@@ -34,7 +34,7 @@ def sensitivity(
     confidence: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """How far a confounder of any strength could move the estimate towards the null.
+    """Contours of how far confounders of different strengths could move the estimate towards the null.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def sensitivity(
     cf_y, cf_d, rho, level, null : float
         As in ``fit.sensitivity()``; the first two are marked.
     benchmarks : sequence of str or list of str
-        Covariates whose strength is marked, too. Each costs one more fit, without it.
+        Covariates whose strength is marked, too. Each costs one more fit, without the covariate.
     confidence : bool
         Draw the confidence bound instead of the bound itself.
     ax : matplotlib.axes.Axes, optional
@@ -93,7 +93,7 @@ def draw_contour(
     _draw_contours(ax, grid, bound[bool(above), confidence], null)
     _mark(ax, marks)
     side = ("Lower" if above else "Upper") + (" confidence bound" if confidence else " bound")
-    entitle(ax, f"{side} on {wrap(name, 44)}", fontsize="medium")
+    title_above(ax, f"{side} on {wrap(name, 44)}", fontsize="medium")
     ax.set_xlabel("cf_d: share of the representer's variance")
     ax.set_ylabel("cf_y: share of the residual variance")
     return ax

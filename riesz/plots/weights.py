@@ -10,9 +10,9 @@ import numpy.typing as npt
 from riesz.arrays import Array
 from riesz.errors import RieszError, pick
 from riesz.estimands.treatment import Treatment
-from riesz.plots.arguments import Fitted, of_a_fit
+from riesz.plots.arguments import Fitted, plot_of_fit
 from riesz.plots.canvas import axes, check_bins, colours, legend_above, neutral
-from riesz.plots.rows import wrap
+from riesz.plots.labelled_rows import wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ _SHORT = 26  # characters
 _MARGIN = 0.05  # width of the two bins for values below 0 and above 1
 
 
-@of_a_fit
+@plot_of_fit
 def representer(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax: Axes | None = None) -> Axes:
     """The distribution of the Riesz representer over the rows, by arm if the treatment has arms.
 
@@ -75,7 +75,7 @@ def _arm(treatment: Treatment, arm: str) -> str:
     return text if len(text) <= _SHORT else wrap(arm, 30)
 
 
-@of_a_fit
+@plot_of_fit
 def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax: Axes | None = None) -> Axes:
     """The propensity that the Riesz representer implies, one arm above the line and the other below it.
 

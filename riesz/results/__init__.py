@@ -1,5 +1,5 @@
 """The results of a fit, with the names that statsmodels uses.
 
-``fit`` holds :class:`Results`, ``effects`` what is derived from it, ``parameters`` what both have in common. The other files hold
-the functions that their methods call, on the ``parts`` of a fit.
+``fit`` holds :class:`Results`, ``effects`` the parameters derived from a fit, and ``parameters`` the methods that both share. The
+other files hold the functions that these methods call; most take the ``parts`` of a fit.
 """

@@ -1,4 +1,4 @@
-"""How strong a confounder would be that resembles covariates: fits without them, on the same rows, folds and settings."""
+"""The strength of a confounder that resembles covariates, from fits without them on the same rows, folds and settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from riesz.settings import Settings
 
 
 def fit_elements(parts: FitParts) -> Elements:
-    """What the bounds on the estimates of a fit are computed from."""
+    """The moments that the bounds on the estimates of a fit are computed from."""
     parts.require_rr()
     model, estimator = parts.model, parts.model.settings.estimator
     if not ESTIMATORS[estimator].debiased:
@@ -53,7 +53,7 @@ def benchmark_table(
     groups = _read_columns(model, columns)
     designs = [without(parts.design, set(group)) for group in groups]
     rows = min(len(split.train) for repeat in parts.crossfit.splits for split in repeat)
-    for design in designs:  # all of them before the first fit
+    for design in designs:  # check all of them before the first fit
         model.learner.check(design, rows)
     lines = {}
     for group, design in zip(groups, designs, strict=True):
@@ -67,27 +67,27 @@ def benchmark_table(
 
 
 def _read_columns(model: Model, columns: Sequence[Any]) -> list[tuple[str, ...]]:
-    """The groups of covariates to leave out, each once, checked."""
+    """The groups of covariates to leave out, checked and without repetitions."""
     reads = model.blueprint.design.reads
-    known = sorted(frozenset().union(*reads) - {model.blueprint.treatment.name})
+    covariates = sorted(frozenset().union(*reads) - {model.blueprint.treatment.name})
     if not columns:
         raise RieszError(
             "sensitivity_benchmark() needs at least one covariate, such as fit.sensitivity_benchmark('x1'). The covariates are "
-            f"{listing(known)}."
+            f"{listing(covariates)}."
         )
     groups = []
-    for given in columns:
-        group = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else ()
+    for argument in columns:
+        group = (argument,) if isinstance(argument, str) else tuple(argument) if isinstance(argument, Iterable) else ()
         if not group or not all(isinstance(name, str) for name in group):
             raise RieszError(
-                f"sensitivity_benchmark() got {given!r}; expected the name of a covariate, or a list of names to leave out "
+                f"sensitivity_benchmark() got {argument!r}; expected the name of a covariate, or a list of names to leave out "
                 "together."
             )
         for name in group:
-            if name not in known:
+            if name not in covariates:
                 raise RieszError(
-                    f"sensitivity_benchmark({name!r}): not a covariate of the formula.{nearest(name, known)} The covariates are "
-                    f"{listing(known)}."
+                    f"sensitivity_benchmark({name!r}): not a covariate of the formula.{nearest(name, covariates)} The "
+                    f"covariates are {listing(covariates)}."
                 )
         groups.append(group)
     return list(dict.fromkeys(groups))

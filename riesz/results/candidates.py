@@ -1,7 +1,7 @@
-"""The candidates of a stack: what each alone would have estimated, and how they are weighed.
+"""The candidates of a stack: what each alone would have estimated, and the weights they have.
 
-In: a fit. Out: tables, and notes for the summary. Nothing is fitted again: each candidate's out-of-fold predictions take the same
-road to an estimate as those of the stack.
+In: a fit. Out: tables, and notes for the summary. Nothing is fitted again: estimates are computed from each candidate's
+out-of-fold predictions in the same way as from those of the stack.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STACK = "stack"  # the last row of the tables
 
 
 def candidate_estimates(parts: FitParts) -> tuple[Array, Array]:
-    """What each candidate alone estimates, with standard errors, shapes (J, K); NaN for what it cannot give."""
+    """What each candidate alone estimates, with standard errors, shapes (J, K); NaN if it cannot estimate alone."""
     estimator = ESTIMATORS[parts.model.settings.estimator]
     sampling = Sampling(parts.model.weights, parts.clusters.codes, parts.model.settings.target)
     values, errors = [], []
@@ -95,16 +95,16 @@ def stacking_table(parts: FitParts) -> pd.DataFrame:
 
 
 def candidate_names(parts: FitParts) -> list[str]:
-    """One name per candidate; those of equal words are numbered."""
-    words = [candidate.learner.describe(parts.design.family) for candidate in parts.crossfit.candidates]
+    """One name per candidate; equal names are numbered."""
+    names = [candidate.learner.describe(parts.design.family) for candidate in parts.crossfit.candidates]
     return [
-        f"{word} ({words[: place + 1].count(word)})" if words.count(word) > 1 else word
-        for place, word in enumerate(words)
+        f"{name} ({names[: place + 1].count(name)})" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
     ]
 
 
 def about_left_out(parts: FitParts) -> list[str]:
-    """Which candidates were not used, and why; without the advice to use another learner, because the others are used."""
+    """Which candidates were not used, and why. The advice to use another learner is left out, because the stack has others."""
     reasons = {name: reason.split(" Use ")[0] for name, reason in parts.crossfit.left_out.items()}
     return [f"{name} is not in the stack here. {reason}" for name, reason in reasons.items()]
 

@@ -1,4 +1,4 @@
-"""The checks of ``riesz.diagnostics``, applied to a fit: influential rows, stability, overlap, and what to warn about."""
+"""The checks of ``riesz.diagnostics``, applied to a fit: influential rows, stability, balance, overlap and warnings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def most_influential(parts: FitParts, k: int, parameter: str | None) -> pd.DataF
 
 
 def quantiles(parts: FitParts, parameter: str | None) -> pd.DataFrame:
-    """The influence function on one estimate against the normal distribution."""
+    """The quantiles of one estimate's influence function, with those of the normal distribution."""
     component = parts.names.index(pick(parameter, parts.names))
     table = normal_quantiles(parts.influence().variation[:, component], parts.model.weights, parts.codes)
     return table.set_axis(parts.units[table.index], axis=0)
@@ -100,15 +100,15 @@ def full_balance(parts: FitParts, functions: str) -> pd.DataFrame:
 
 def overlap_mask(parts: FitParts) -> pd.Series:
     """Which rows of the user's data have overlap; False for rows that are not in use."""
-    judged = parts.positivity
-    if judged is None:
+    positivity = parts.positivity
+    if positivity is None:
         raise RieszError(
             f"overlap_rows() needs a treatment with arms; got {parts.model.blueprint.treatment.describe()}. diagnostics() and "
             "balance() work for any."
         )
     table = parts.model.table
     mask = np.zeros(table.rows, dtype=bool)
-    mask[parts.model.kept[judged.kept]] = True
+    mask[parts.model.kept[positivity.kept]] = True
     return pd.Series(mask, index=table.index(np.arange(table.rows)), name="overlap")
 
 
@@ -122,7 +122,7 @@ def concerns(parts: FitParts) -> Concerns:
 
 
 def gather_evidence(parts: FitParts) -> Evidence:
-    """What the rules look at."""
+    """Everything that the rules of ``riesz.diagnostics.warnings`` use."""
     clusters = parts.clusters.codes[:1]
     scale = learned_scale(average(parts.crossfit.untrimmed), parts.design, parts.model.weights, clusters)
     return Evidence(

@@ -1,6 +1,6 @@
-r"""Fits side by side: one column per fit, estimates with standard errors below them, and facts about each.
+r"""Fits side by side: one column per fit, with estimates, standard errors below them, and facts about the fit.
 
-In: fits, and results of other packages with the attributes of statsmodels. Out: a :class:`Comparison`, which is rendered as
+In: fits, and results of other packages that have the attributes of statsmodels. Out: a :class:`Comparison`, which is rendered as
 text, HTML, LaTeX and Markdown.
 """
 
@@ -39,7 +39,7 @@ class Comparison:
     names : tuple of str
         Names of the fits.
     estimates : sequence of (str, tuple of str)
-        Rows of estimates, and below each its standard errors (with an empty name).
+        Rows of estimates; below each is a row of standard errors, with an empty name.
     facts : sequence of (str, tuple of str)
         Rows of facts about each fit.
     note : str
@@ -121,7 +121,7 @@ class Comparison:
         True
         """
         thin = ";border-top:1px solid currentColor"
-        firsts = {0, len(self.estimates)}
+        ruled = {0, len(self.estimates)}
 
         def row(name: str, cells: Sequence[str], rule: str, tag: str) -> str:
             stub = f'<th style="{CELL};text-align:left{rule}">{escape(name)}</th>'
@@ -129,7 +129,7 @@ class Comparison:
             return f"<tr>{stub}{''.join(f'{start}{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
         body = [*self.estimates, *self.facts]
-        lines = [row(name, cells, thin if i in firsts else "", "td") for i, (name, cells) in enumerate(body)]
+        lines = [row(name, cells, thin if i in ruled else "", "td") for i, (name, cells) in enumerate(body)]
         return (
             '<div class="riesz-comparison" style="display:inline-block;max-width:100%;overflow-x:auto">'
             f'<table style="{TABLE}"><thead>{row("", self.names, "", "th")}</thead><tbody>{"".join(lines)}</tbody></table>'
@@ -272,9 +272,9 @@ def compare(
     Standard errors in parentheses.
     """
     for fit in fits:
-        lost = [name for name in ("params", "bse", "pvalues", "nobs") if not hasattr(fit, name)]
-        if lost:
-            raise RieszError(f"compare() got a {type(fit).__name__}, which has no {lost[0]}; expected fits.")
+        missing = [name for name in ("params", "bse", "pvalues", "nobs") if not hasattr(fit, name)]
+        if missing:
+            raise RieszError(f"compare() got a {type(fit).__name__}, which has no {missing[0]}; expected fits.")
     if not fits:
         raise RieszError("compare() got no fits; expected at least one, as in riesz.compare(fit, other).")
     check_names(names, len(fits))
@@ -287,10 +287,10 @@ def compare(
     described = [_facts(fit) for fit in fits]
     keys = dict.fromkeys(key for facts in described for key in facts)
     facts = [(key, tuple(column.get(key, "") for column in described)) for key in keys]
-    heads = [f"({number_}) {_outcome(fit)}".strip() for number_, fit in enumerate(fits, 1)]
+    numbered = [f"({number_}) {_outcome(fit)}".strip() for number_, fit in enumerate(fits, 1)]
     reasons = [reason for fit in fits if isinstance(fit, Parameters) for reason in about_estimator(fit.model)]
     note = " ".join([_NOTE + (_STARS_NOTE if stars else ""), *dict.fromkeys(reasons)])
-    return Comparison(tuple(names or heads), estimates, facts, note)
+    return Comparison(tuple(names or numbered), estimates, facts, note)
 
 
 def _column(fit: Any) -> pd.DataFrame:
@@ -333,13 +333,18 @@ def _facts(fit: Any) -> dict[str, str]:
 
 @checked("riesz.register_stargazer()")
 def register_stargazer() -> None:
-    """Register fits with the stargazer package: ``Stargazer([fit, ols])`` works after this call.
+    r"""Register fits with the stargazer package: ``Stargazer([fit, ols])`` works after this call.
 
     Examples
     --------
     >>> import pytest, riesz
     >>> _ = pytest.importorskip("stargazer")
     >>> riesz.register_stargazer()
+    >>> from stargazer.stargazer import Stargazer
+    >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+    >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
+    >>> [line for line in Stargazer([fit]).render_latex().splitlines() if "ATE" in line]
+    [' ATE & 1.308$^{***}$ \\\\']
     """
     try:
         from stargazer.translators import register_class

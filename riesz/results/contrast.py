@@ -4,7 +4,7 @@ With influence functions :math:`\phi` stacked over fits and :math:`G = \partial 
 
 .. math:: \widehat{\mathrm{var}}\, g(\hat\psi) = G \hat V G', \qquad \hat V = \widehat{\mathrm{var}}(\phi),
 
-where the variances of single parameters are those that their fits report.
+where the variances of the single parameters are those that the fits report.
 """
 
 from __future__ import annotations
@@ -148,9 +148,9 @@ def _check_rows(left_fit: Parameters, right_fit: Parameters, first: str, second:
     shared = [name for name in left.columns if name in right.columns and left[name].dtype == right[name].dtype]
     unequal = [name for name in shared if not left[name].equals(right[name])]
     if unequal or not a.table.index(a.kept).equals(b.table.index(b.kept)):
-        what = f"column `{unequal[0]}` differs between them" if unequal else "their rows are labelled differently"
+        difference = f"column `{unequal[0]}` differs between them" if unequal else "their rows are labelled differently"
         raise RieszError(
-            f"{start}{what}, so they come from different data. Fit both on the same data, in the same order."
+            f"{start}{difference}, so they come from different data. Fit both on the same data, in the same order."
         )
     pairs = ((a.weights.sampling, b.weights.sampling), (a.weights.frequency, b.weights.frequency))
     if not all(np.array_equal(*pair) for pair in pairs):
@@ -171,7 +171,7 @@ def _joint_covariance(parts: Sequence[Parameters]) -> Array:
 
 
 def _function(expression: Any, names: Sequence[str]) -> Callable[[pd.Series], dict[str, float]]:
-    """What the user wrote, as one function from parameters to named numbers."""
+    """The expression as a function from parameters to named numbers."""
     if isinstance(expression, str):
         pieces: dict[str, Any] = {expression: expression}
     elif isinstance(expression, Mapping):

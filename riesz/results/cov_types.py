@@ -1,4 +1,4 @@
-"""Names that other packages give to covariance estimators, and how to get the same here."""
+"""Names of covariance estimators in other packages, and how to get the same standard errors here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from riesz.errors import RieszError
 
-#: A pattern of names to advice.
+#: Advice by the pattern of the name.
 _ADVICE = {
     "robust|hc[0-9]?|white|sandwich|hetero.*": (
         "standard errors are robust to heteroskedasticity by default; with_cov() without an argument gives them."

@@ -31,7 +31,7 @@ class Words:
     ----------
     title, subtitle : str
     facts : sequence of (name, value)
-        Beside outcome, covariance and observations.
+        Shown in addition to outcome, covariance and observations.
     notes : sequence of str
     hypothesis : str
         What the Wald test tests.
@@ -51,10 +51,10 @@ class EffectsParts:
     Attributes
     ----------
     model : Model
-        Of the fit that the effects come from.
+        The model of the fit that the effects come from.
     clusters : ClusterLabels
     labels : pandas.DataFrame
-        One row per parameter: ``term``, its name, and further columns that tables show beside it.
+        One row per parameter: ``term`` is its name; tables show the other columns next to it.
     value : ndarray, shape (P,)
     covariance : ndarray, shape (P, P)
     variation : ndarray, shape (n, P)
@@ -65,7 +65,7 @@ class EffectsParts:
     nobs : float
         Number of rows used.
     covariance_notes : sequence of str
-        What a reader must know about the covariance.
+        Notes on the covariance, for the summary.
     """
 
     model: Model
@@ -86,7 +86,7 @@ class Effects(Parameters):
     """Parameters derived from one or several fits: groups, projections and contrasts.
 
     Made by ``fit.by``, ``fit.blp`` and :func:`riesz.contrast`. Like a fit it has ``params``, ``bse``, ``conf_int``, ``t_test``,
-    ``wald_test``, ``summary``, ``tidy`` and so on, and can enter a contrast.
+    ``wald_test``, ``summary``, ``tidy`` and so on, and it can be used in a contrast.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Effects(Parameters):
 
     @property
     def parts(self) -> EffectsParts:
-        """What the effects are made of.
+        """The model, labels, values and covariance of the effects.
 
         Examples
         --------
@@ -244,7 +244,7 @@ def projected_effects(
     Parameters
     ----------
     parts : FitParts
-        Of the fit.
+        The parts of the fit.
     projection : Projection
     labels, words, hypotheses
         As in :class:`EffectsParts`.

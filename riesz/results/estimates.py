@@ -12,18 +12,18 @@ from riesz.results.parts import FitParts
 _TRIMMING = ["cap", "share", "untrimmed", "untrimmed_std_error", "estimate", "std_error", "change"]
 
 
-def served(parts: FitParts) -> list[str]:
-    """The estimators that the learner allows: only those without rr if it learns only mu."""
+def available_estimators(parts: FitParts) -> list[str]:
+    """Names of the estimators that the learner allows: only those without rr if it learns only mu."""
     learns_rr = parts.model.learner.learns_rr
     return [name for name, estimator in ESTIMATORS.items() if learns_rr or not estimator.needs_rr]
 
 
 def estimator_table(parts: FitParts) -> pd.DataFrame:
     """Estimates by every estimator, indexed by parameter and estimator, with standard errors and 95% intervals."""
-    names, pieces = served(parts), []
+    names, pieces = available_estimators(parts), []
     for name in names:
-        known = name == parts.model.settings.estimator
-        inference = parts.inference if known else parts.infer(name, parts.crossfit.predictions)
+        is_that_of_fit = name == parts.model.settings.estimator
+        inference = parts.inference if is_that_of_fit else parts.infer(name, parts.crossfit.predictions)
         value, error = inference.value, inference.errors()
         half = stats.norm.isf(0.025) * error
         columns = {"estimate": value, "std_error": error, "conf_low": value - half, "conf_high": value + half}

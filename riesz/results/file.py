@@ -1,8 +1,8 @@
-"""What a fit is made of, and how it is put together again.
+"""Writes a fit as JSON and arrays, and builds it again from them.
 
-Stored: the data (every column), the design's arrays, the settings, folds, predictions of every repeat, and what Linear,
-KernelEmbedding and MADNet learned. Not stored: functions (custom moments, policies, functions that a formula calls), the
-variables around the call, and scikit-learn's models.
+Stored: the data (every column), the design's arrays, the settings, the folds, the predictions of every repeat, and the fitted
+learners. Not stored: functions (custom moments, policies, functions that a formula calls), the variables around the call, and
+models of scikit-learn.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from riesz.predictions import Predictions
 from riesz.results.file_checks import check_fitted, check_model, check_stacking
 from riesz.results.file_settings import UnknownEstimatorError, old_settings, read_settings, write_settings
 from riesz.results.model import Model
-from riesz.results.remembered import RememberedFit, RememberedLearner
+from riesz.results.placeholders import RememberedFit, RememberedLearner
 from riesz.storage.annotations import conforms
 from riesz.storage.archive import Archive, damaged, from_bytes, read_archive, to_bytes, write_archive
 from riesz.storage.coding import AnyArray, Reader, UnstorableError, Writer
 from riesz.storage.frames import read_frame, read_index, write_frame, write_index
 
 T = TypeVar("T")
-_COPIES = 4  # of the bytes of a file, as it is read: arrays in frames, and those that several parts share
-NONSENSE = (  # what reading or using content that makes no sense may raise
+_COPIES = 4  # bytes that reading may create, per byte of a file: frames copy arrays, and several parts may share one
+NONSENSE = (  # errors that reading or using invalid content may raise
     LookupError,
     TypeError,
     ValueError,
@@ -45,14 +45,14 @@ NONSENSE = (  # what reading or using content that makes no sense may raise
     ArithmeticError,
     AssertionError,
     RecursionError,
-    RuntimeError,  # torch's, of shapes
+    RuntimeError,  # raised by torch for wrong shapes
     RieszError,
 )
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The parts of a fit, and what they must give.
+    """The parts of a fit, and the estimates that must follow from them.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Contents:
     params : ndarray, shape (K,)
     covariance : ndarray, shape (K, K)
     alternatives : tuple of Alternatives, one per repeat
-        What the candidates of a stack say; empty for a single learner.
+        The scores of a stack's candidates; empty for a single learner.
     """
 
     model: Model
@@ -75,26 +75,26 @@ class Contents:
 
 def write_fit(path: Any, contents: Contents) -> None:
     """Write a fit to a file."""
-    write_archive(path, *_take_apart(contents))
+    write_archive(path, *_write_contents(contents))
 
 
 def read_fit(path: Any, largest: float | None = None) -> Contents:
-    """Read a fit from a file; evaluates nothing that the file says."""
-    return _trusting_nothing(read_archive(path, largest), path, _put_together)
+    """Read a fit from a file, without evaluating any of its content as code."""
+    return _read_untrusted(read_archive(path, largest), path, _read_contents)
 
 
 def fit_to_bytes(contents: Contents) -> bytes:
     """The content of a fit's file, for pickle."""
-    return to_bytes(*_take_apart(contents))
+    return to_bytes(*_write_contents(contents))
 
 
 def fit_from_bytes(content: bytes) -> Contents:
     """A fit from the content of its file."""
-    return _trusting_nothing(from_bytes(content), "The pickled fit", _put_together)
+    return _read_untrusted(from_bytes(content), "The pickled fit", _read_contents)
 
 
 def derived_to_bytes(model: Model, clusters: ClusterLabels, labels: pd.DataFrame, rest: Mapping[str, Any]) -> bytes:
-    """Parameters that were derived from a fit, for pickle: the model, its clusters, the labels, and texts and arrays beside."""
+    """Parameters derived from a fit, for pickle: the model, the clusters, the labels, and further texts and arrays."""
     writer = Writer()
     document = {
         **_write_model(model, (), writer),
@@ -106,7 +106,7 @@ def derived_to_bytes(model: Model, clusters: ClusterLabels, labels: pd.DataFrame
 
 
 def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
-    """The same back."""
+    """What :func:`derived_to_bytes` wrote, read again."""
 
     def put_together(document: Any, reader: Reader) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
         return (
@@ -116,10 +116,10 @@ def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFra
             reader.read(document["rest"]),
         )
 
-    return _trusting_nothing(from_bytes(content), "The pickled object", put_together)
+    return _read_untrusted(from_bytes(content), "The pickled object", put_together)
 
 
-def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[Any, Reader], T]) -> T:
+def _read_untrusted(archive: Archive, name: object, put_together: Callable[[Any, Reader], T]) -> T:
     """Build an object from an archive's content; invalid content raises a DataError."""
     try:
         return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed, _import_type))
@@ -133,7 +133,7 @@ def _trusting_nothing(archive: Archive, name: object, put_together: Callable[[An
         raise damaged(name, f"{type(error).__name__}: {str(error)[:200]}") from None
 
 
-def _take_apart(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+def _write_contents(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     model, crossfit, writer = contents.model, contents.crossfit, Writer()
     document = {
         **_write_model(model, crossfit.fits, writer),
@@ -182,7 +182,7 @@ def _read_model(document: Any, reader: Reader) -> Model:
     parts = reader.read(document["parts"])
     base, names = parts["base"], [name for name, _, _ in document["components"]]
     components = tuple(
-        Component(name, _forgotten, None, symbol, words) for name, symbol, words in document["components"]
+        Component(name, _moment_not_stored, None, symbol, words) for name, symbol, words in document["components"]
     )
     data = read_frame(document["data"], reader)
     learner = reader.read(document["learner"])
@@ -205,7 +205,7 @@ def _read_model(document: Any, reader: Reader) -> Model:
     return model
 
 
-def _put_together(document: Any, reader: Reader) -> Contents:
+def _read_contents(document: Any, reader: Reader) -> Contents:
     model = _read_model(document, reader)
     fitted = reader.read(document["fitted"] if "fitted" in document else document["parts"])  # format 1 has one dict
     links = model.blueprint.design.links
@@ -217,7 +217,7 @@ def _put_together(document: Any, reader: Reader) -> Contents:
     check_stacking(len(candidates), stacking, alternatives, len(fitted["folds"]), model.blueprint.design)
     predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
     splits = _splits(fitted["folds"], fitted["trained"])
-    whole = CrossFit(
+    crossfit = CrossFit(
         predictions,
         predictions,
         fitted["scales"],
@@ -228,17 +228,17 @@ def _put_together(document: Any, reader: Reader) -> Contents:
         left_out,
         splits,
     )
-    return Contents(model, trimmed(whole, caps), clusters, fitted["params"], fitted["covariance"], alternatives)
+    return Contents(model, trimmed(crossfit, caps), clusters, fitted["params"], fitted["covariance"], alternatives)
 
 
 def _write_candidates(contents: Contents, writer: Writer) -> dict[str, Any]:
-    """The fits of one learner, or for a stack those of each candidate with its scores, and how they are combined."""
+    """The fits of a single learner; for a stack, those of every candidate, their scores and the weights that combine them."""
     model, crossfit = contents.model, contents.crossfit
     first = crossfit.candidates[0]
     if len(crossfit.candidates) == 1 and first.learner == model.learner:
         return {"fits": _write_fits(model.learner, first.fits, writer)}
     design = model.blueprint.design
-    members = [
+    candidates = [
         {
             "learner": _write_learner(candidate.learner, design, candidate.fits, writer),
             "fits": _write_fits(candidate.learner, candidate.fits, writer),
@@ -246,7 +246,7 @@ def _write_candidates(contents: Contents, writer: Writer) -> dict[str, Any]:
         for candidate in crossfit.candidates
     ]
     return {
-        "members": members,
+        "members": candidates,
         "stacking": writer.write(crossfit.stacking),
         "alternatives": writer.write(contents.alternatives),
         "left_out": dict(crossfit.left_out),
@@ -269,7 +269,7 @@ def _read_candidates(
 
 
 def _trained(crossfit: CrossFit) -> tuple[AnyArray, ...]:
-    """For each repeat the rows that its splits were trained on, shape (splits, n); those they predict are the folds."""
+    """For each repeat, the training rows of its splits, shape (splits, n). The rows that a split predicts follow from the folds."""
     masks = [np.zeros((len(splits), crossfit.folds.shape[1]), dtype=bool) for splits in crossfit.splits]
     for mask, splits in zip(masks, crossfit.splits, strict=True):
         for row, split in zip(mask, splits, strict=True):
@@ -299,7 +299,7 @@ def _read_clusters(stored: Any, reader: Reader) -> ClusterLabels:
     )
 
 
-def _forgotten(mu: Any, data: pd.DataFrame) -> Any:
+def _moment_not_stored(mu: Any, data: pd.DataFrame) -> Any:
     raise EstimandError("This fit was loaded from a file, which does not hold the moment's function.")
 
 
@@ -337,7 +337,7 @@ def _write_learner(learner: Learner, design: Design, fits: Sequence[Fit], writer
 
 
 def _write_fits(learner: Learner, fits: Sequence[Fit], writer: Writer) -> list[Any]:
-    """The learner's details of each fit; only the numbers of the fits if a file cannot hold the learner or its details."""
+    """Every fit as its learner stores it; only the numbers of the fits if a file cannot hold the learner or what it stores."""
     try:
         writer.write(learner)
         return [writer.write(learner.store(fit)) for fit in fits]
@@ -356,6 +356,6 @@ def _read_fits(content: Sequence[Any], sample: Design, learner: Learner) -> tupl
 
 
 def _import_type(name: str) -> None:
-    """Import the part of that name in a registry, or every learner, one of which may define the type."""
+    """Import the registered estimand or learner of that name; otherwise all learners, because one of them may define the type."""
     if ESTIMANDS.named(name) is None and LEARNERS.named(name) is None:
         list(LEARNERS.values())

@@ -1,7 +1,7 @@
-"""Whether the parts of a fit that came out of a file belong together: shapes, ranges, and what must be finite.
+"""Checks that the parts of a fit read from a file fit together: shapes, ranges, and numbers that must be finite.
 
-The checksum tells damage, not intent. A file with a right checksum may still hold anything, so whatever later code takes for
-granted is checked here, once, when the file is read. Each check raises a ValueError that names the part.
+The checksum detects damage, not manipulation. A file with a valid checksum may still hold anything, so everything that later code
+relies on is checked here, once, when the file is read. A failed check raises a ValueError that names the part.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from riesz.inference import Alternatives
 from riesz.learners import Fit, Learner
 from riesz.predictions import Predictions
 from riesz.results.model import Model
-from riesz.results.remembered import RememberedFit
+from riesz.results.placeholders import RememberedFit
 from riesz.storage.annotations import check_fields, conforms
 
 AnyArray = npt.NDArray[Any]
 _HUGE = 1e150  # the square of anything larger is infinite
 
 
-def _need(right: bool, what: str) -> None:
-    if not right:
-        raise ValueError(what)
+def _need(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)
 
 
 def _finite(values: AnyArray, shape: tuple[int, ...], what: str) -> None:
@@ -49,7 +49,7 @@ def _numbered(codes: AnyArray, n: int, count: int, what: str) -> None:
 
 
 def check_model(model: Model) -> None:
-    """The question: data, design, treatment, weights, settings."""
+    """Check the model: data, design, treatment, weights, settings."""
     check_fields(model)
     check_fields(model.recipe)
     blueprint, base = model.blueprint, to_stored(model.blueprint.design)
@@ -67,10 +67,12 @@ def check_model(model: Model) -> None:
     _need(np.array_equal(base.frequency, model.weights.frequency), "the frequencies differ")
     _need(np.allclose(base.weights, model.weights.total, rtol=1e-9, atol=0), "the weights differ")
     _check_settings(model)
-    asked = [spec for estimand in model.recipe.estimands for spec in estimand.specifications()]
-    _need(len(asked) <= len(names) and len(model.recipe.estimands) <= len(names), "more questions than parameters")
+    specifications = [spec for estimand in model.recipe.estimands for spec in estimand.specifications()]
+    _need(max(len(specifications), len(model.recipe.estimands)) <= len(names), "more estimands than parameters")
     kinds = {estimand.treatment_kind(blueprint.data[blueprint.treatment.name]) for estimand in model.recipe.estimands}
-    _need(("number" if blueprint.treatment.levels else "arms") not in kinds, "a question for another kind of treatment")
+    _need(
+        ("number" if blueprint.treatment.levels else "arms") not in kinds, "an estimand for another kind of treatment"
+    )
     model.learner.describe(base.family)
 
 
@@ -88,7 +90,7 @@ def _check_base(base: Base, n: int, components: int) -> None:
         _check_table(point.kept_treatment, base.treatment.shape, "a reading's treatment")
     _need(base.covariates.ndim == 1, "the covariates have the wrong shape")
     _numbered(base.covariates, len(base.covariates), columns, "the covariates")
-    _need(len(np.unique(base.covariates)) == len(base.covariates), "a covariate stands twice")
+    _need(len(np.unique(base.covariates)) == len(base.covariates), "a covariate appears twice")
     _finite(base.weights, (n,), "the weights")
     if base.groups is not None:
         _numbered(base.groups, n, n, "the groups")
@@ -193,7 +195,7 @@ def _codes(treatment: Treatment, data: pd.DataFrame) -> AnyArray:
 
 
 def _check_settings(model: Model) -> None:
-    """Settings check themselves when they are built, but neither their types nor whether they are those of the design."""
+    """Check types, and that design and settings agree; settings check their own values when they are built."""
     settings, design = model.settings, model.blueprint.design
     check_fields(settings)
     _need(
@@ -213,7 +215,7 @@ def check_fitted(
     clusters: ClusterLabels,
     candidates: Sequence[Candidate],
 ) -> None:
-    """What was estimated: predictions, folds, clusters, and fits that can predict."""
+    """Check the estimates: predictions, folds, clusters, and fits that can predict."""
     design = model.blueprint.design
     n, components, readings = len(design), design.components, len(design.is_derivative)
     predictions, folds, trained = fitted["predictions"], fitted["folds"], fitted["trained"]
@@ -247,7 +249,7 @@ def check_fitted(
 def check_stacking(
     count: int, stacking: Sequence[Stacking], alternatives: Sequence[Alternatives], repeats: int, design: Design
 ) -> None:
-    """Weights and losses of a stack with a number of candidates, and their scores."""
+    """Check the weights and losses of a stack of ``count`` candidates, and the candidates' scores."""
     components, n = design.components, len(design)
     arms = 1 if design.strata is None else len(np.unique(design.strata))
     _need(conforms(stacking, tuple[Stacking, ...]), "the weights of the stack")
@@ -274,7 +276,7 @@ def check_stacking(
 
 
 def check_clusters(clusters: ClusterLabels, n: int) -> None:
-    """Codes that number the labels."""
+    """Check the clusters: every label has rows, and every row a label."""
     _need(len(clusters.names) <= 2 and conforms(clusters.names, tuple[str, ...]), "the names of the clusters")
     for codes, labels in zip(clusters.codes, clusters.labels, strict=True):
         _need(conforms(codes, npt.NDArray[np.intp]), "the clusters")
@@ -283,16 +285,18 @@ def check_clusters(clusters: ClusterLabels, n: int) -> None:
 
 
 def _check_fit(fit: Fit, design: Design, learner: Learner) -> None:
-    """A fit must be able to predict a row and to give its details and history."""
+    """Check that a fit can predict rows and has details and a history."""
     _need(isinstance(fit, Fit), "a fit of an unknown kind")
     _need(conforms(dict(fit.details()), Mapping[str, float]), "the details of a fit")
     _need(fit.history().columns.is_unique, "the history of a fit")
     if isinstance(fit, RememberedFit):
         return
-    few, readings = design.take(np.arange(min(2, len(design)))), len(design.is_derivative)
+    sample, readings = design.take(np.arange(min(2, len(design)))), len(design.is_derivative)
     try:
-        predicted = fit.predict(few)
-    except LearnerError:  # it needs the moment, which files do not hold; new rows have theirs
+        predicted = fit.predict(sample)
+    except LearnerError:  # the fit needs the moment's function, which files do not hold
         return
-    _check_evaluation(predicted.mu, readings, len(few), "a fit's mu")
-    _check_linked(predicted.rr, design.links, design.components, len(few), "a fit's rr", missing=not learner.learns_rr)
+    _check_evaluation(predicted.mu, readings, len(sample), "a fit's mu")
+    _check_linked(
+        predicted.rr, design.links, design.components, len(sample), "a fit's rr", missing=not learner.learns_rr
+    )

@@ -1,7 +1,7 @@
-"""The settings of a fit in its file.
+"""The settings of a fit, as its file holds them.
 
 Every field of :class:`~riesz.settings.Settings` is stored except ``context``, which may hold functions, and ``learner``, which is
-stored beside them. A value that a file cannot hold is left out, and the field has its default when the file is loaded.
+stored beside them. A value that a file cannot hold is left out; when the file is loaded, the field has its default.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class UnknownEstimatorError(RieszError):
 
 
 def write_settings(settings: Settings, writer: Writer) -> dict[str, Any]:
-    """The stored fields by name."""
+    """The fields that a file holds, by name."""
     stored = {}
     for name in STORED:
         try:
@@ -60,8 +60,8 @@ def _settings(values: dict[str, Any], learner: Any) -> Settings:
         raise ValueError("the learner is of the wrong type")
     if values["estimator"] not in ESTIMATORS:
         raise UnknownEstimatorError(
-            f"uses estimator={values['estimator']!r}, which is not known here. Put it in riesz.estimators.ESTIMATORS first, as "
-            "where the fit was made."
+            f"uses estimator={values['estimator']!r}, which is not registered here. Put it in riesz.estimators.ESTIMATORS first, "
+            "as was done where the fit was made."
         )
     return Settings(learner=learner, **values)
 

@@ -21,6 +21,7 @@ from riesz.estimators import Scores
 from riesz.inference import Alternatives
 from riesz.plots import PLOTS
 from riesz.predictions import Predictions
+from riesz.results.augment import augmented
 from riesz.results.benchmarks import benchmark_table, fit_elements
 from riesz.results.candidates import candidate_table, stacking_table
 from riesz.results.checks import (
@@ -45,7 +46,6 @@ from riesz.results.parameters import Parameters
 from riesz.results.parts import fit_parts
 from riesz.results.predict import predict_rows
 from riesz.results.projection import best_linear_projection
-from riesz.results.rows import augmented
 from riesz.results.sensitivity import Sensitivity, read_null
 from riesz.results.summary import Summary
 from riesz.syntax.calls import check_call, checked_methods
@@ -54,9 +54,9 @@ from riesz.syntax.calls import check_call, checked_methods
 @final
 @checked_methods("fit.")
 class Results(Parameters):
-    """Estimates with standard errors, and everything needed to check them. It does not change once made.
+    """Estimates with standard errors, and everything needed to check them.
 
-    Made by :func:`riesz.ate` and the other verbs.
+    :func:`riesz.ate` and the other verbs return it. Its methods return new objects and never change the fit.
 
     Examples
     --------
@@ -101,9 +101,9 @@ class Results(Parameters):
         crossfit : CrossFit
         clusters : ClusterLabels
         scores : sequence of Scores, optional
-            Those of the same cross-fit, one per repeat, if they are known already.
+            Scores of the same cross-fit, one per repeat, if they have been computed already.
         alternatives : sequence of Alternatives, optional
-            What the candidates of a stack say, one per repeat, if it is known already.
+            Scores of a stack's candidates, one per repeat, if they have been computed already.
         """
         self._crossfit = crossfit
         self._parts = fit_parts(model, crossfit, clusters, scores, alternatives)
@@ -115,7 +115,7 @@ class Results(Parameters):
 
     @cached_property
     def estimates(self) -> pd.DataFrame:
-        """Estimates by all estimators that the learner allows; those without a valid standard error show none.
+        """Estimates by all estimators that the learner allows; the standard error is NaN if the estimator has no valid one.
 
         Examples
         --------
@@ -153,10 +153,11 @@ class Results(Parameters):
     def candidates(self) -> pd.DataFrame:
         """What each learner of the stack alone would have estimated, and its weights; the last row is the stack.
 
-        A second opinion at no further cost: the same rows, folds and estimator. If learners with weight disagree, the answer
-        depends on how mu and rr are learned, and the standard error of the stack is larger for it: it includes by how much the
-        estimate would move with the mu, or the rr, of one learner in place of the stack's. If that is more than half a standard
-        error, the summary says so first. A fit of a single learner has one row. ``fit.plot("candidates")`` draws the table.
+        The table needs no further fits: every learner uses the same rows, folds and estimator. If learners with positive weights
+        disagree, the answer depends on how mu and rr are learned. The standard error of the stack is then larger, because it
+        includes how far the estimate would move with the mu, or the rr, of one learner in place of the stack's. If that distance is
+        more than half a standard error, the summary reports it first. A fit of a single learner has one row.
+        ``fit.plot("candidates")`` draws the table.
 
         Returns
         -------
@@ -169,31 +170,38 @@ class Results(Parameters):
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Stack(["linear", "splines"]))
-        >>> fit.candidates.loc["ATE"].index.tolist()
-        ['Linear (ridge, rr constrained)', 'Splines', 'stack']
+        >>> print(fit.candidates.loc["ATE", ["estimate", "std_error", "weight_mu", "weight_rr"]].round(2).to_string())
+                                        estimate  std_error  weight_mu  weight_rr
+        learner
+        Linear (ridge, rr constrained)      1.43       0.18       0.13       0.15
+        Splines                             0.87       0.16       0.87       0.85
+        stack                               0.89       0.17       1.00       1.00
         """
         return candidate_table(self._parts)
 
     @cached_property
     def stacking(self) -> pd.DataFrame:
-        """How the learners of a stack are weighed, and their losses on rows that they have not seen; means over repeats.
+        """The weights of the learners in a stack, and their losses on held-out rows; means over repeats.
 
         Returns
         -------
         pandas.DataFrame
-            ``weight`` and ``loss`` of every learner and of the stack, by function: mu (in each arm, if it is weighed by arm) and
+            ``weight`` and ``loss`` of every learner and of the stack, by function: mu (in each arm, if weights differ by arm) and
             the rr of each parameter. The loss of mu is the mean squared error (the log loss under ``family="binomial"``), that of
-            rr the Riesz loss at the best scale. ``scale`` is E_n[m(rr)] / E_n[rr^2] for a learner that claims to know the scale
-            of rr; far from 1 it is a sign of poor overlap. Empty for a single learner.
+            rr the Riesz loss at the best scale. ``scale`` is E_n[m(rr)] / E_n[rr^2] for a learner that learns rr with its scale;
+            a value far from 1 is a sign of poor overlap. Empty for a single learner.
 
         Examples
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Stack(["linear", "splines"]))
-        >>> loss = fit.stacking["loss"].unstack("learner").loc["rr of ATE"]
-        >>> bool(loss["stack"] <= loss.min() + 1e-12)
-        True
+        >>> print(fit.stacking.loc["rr of ATE", ["weight", "loss"]].round(2))
+                                        weight  loss
+        learner
+        Linear (ridge, rr constrained)    0.15 -4.58
+        Splines                           0.85 -5.14
+        stack                             1.00 -5.15
         """
         return stacking_table(self._parts)
 
@@ -218,8 +226,8 @@ class Results(Parameters):
         clusters = self.model.table.clusters(cluster, self.model.kept)
         if self._parts.folds > 1:
             warn_of_cut_clusters(self._crossfit.splits[0], clusters)
-        known = self._parts.inference.scores, self._parts.alternatives
-        return type(self)(self.model, self._crossfit, clusters, *known)
+        scores, alternatives = self._parts.inference.scores, self._parts.alternatives
+        return type(self)(self.model, self._crossfit, clusters, scores, alternatives)
 
     # tables
 
@@ -299,13 +307,13 @@ class Results(Parameters):
         return glance_table(self._parts, self.cov_type)
 
     def augment(self) -> pd.DataFrame:
-        """The rows used, with what was learned about each beside the data, out of fold and averaged over repeats.
+        """The data of the rows used, and what was learned about each row, out of fold and averaged over repeats.
 
         Returns
         -------
         pandas.DataFrame
             The data, then ``.fitted``, ``.resid``, ``.fold`` (of the first repeat), and for each parameter ``.moment_ATE``, which
-            is m(mu), ``.rr_ATE`` and ``.influence_ATE``; the last two if the learner learns rr.
+            is m(mu), ``.rr_ATE`` and ``.influence_ATE``. The last two are there only if the learner learns rr.
 
         Examples
         --------
@@ -329,7 +337,7 @@ class Results(Parameters):
 
         Examples
         --------
-        Mu at the observed rows, and as the moment of the ATE reads it, with all rows treated and with none treated:
+        Mu at the first rows, and the mean of mu if all rows are treated, and if none is:
 
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
@@ -398,8 +406,11 @@ class Results(Parameters):
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
-        >>> bool((fit.anchor["ATE"] == data["a"]).all())
-        True
+        >>> print(fit.anchor.assign(a=data["a"]).head(3))
+           ATE  a
+        0  0.0  0
+        1  1.0  1
+        2  0.0  0
         """
         return pd.DataFrame(self._design.anchor.observed.T, index=self._parts.index, columns=self._names)
 
@@ -451,9 +462,9 @@ class Results(Parameters):
         Returns
         -------
         pandas.DataFrame
-            ``mu``, and for each parameter ``moment_ATE`` (m(mu): for the ATE the predicted effect), ``rr_ATE`` and
-            ``pseudo_ATE``, which is m(mu) + rr (y - mu); the last two if the learner learns rr. On the rows of the fit these
-            differ from ``fit.predictions``, which come from folds that do not contain the row.
+            ``mu``, and for each parameter ``moment_ATE`` (m(mu): for the ATE the predicted effect), ``rr_ATE`` and ``pseudo_ATE``,
+            which is m(mu) + rr (y - mu). The last two are there only if the learner learns rr. On the rows of the fit these differ
+            from ``fit.predictions``, which come from folds that do not contain the row.
 
         Examples
         --------
@@ -510,14 +521,14 @@ class Results(Parameters):
     # checks
 
     def warnings(self) -> Concerns:
-        """What a careful reader would worry about, in plain words; empty if all is well.
+        """Problems of the fit that the checks found, in plain words; empty if there are none.
 
         The rules and their thresholds are in ``riesz.diagnostics.warnings``.
 
         Returns
         -------
         Concerns
-            A list of str, printed with one bullet per text.
+            A list of str, printed as bullet points.
 
         Examples
         --------
@@ -573,9 +584,9 @@ class Results(Parameters):
         ----------
         functions : {"formula", "all"}
             ``"all"`` adds shapes that the formula may miss, each by itself and times the treatment: squares of numeric covariates,
-            indicators of their mass points (5% of the rows or more) and of up to eight quantile bins, products of the six that go
-            with treatment and outcome most. ``fit.warnings()`` looks at all of them, and reports a function that mu and rr both
-            miss; the probability of any false report is at most 1%.
+            indicators of their mass points (5% of the rows or more) and of up to eight quantile bins, and products of the six that
+            are most correlated with treatment and outcome. ``fit.warnings()`` tests all of them and reports a function that mu and
+            rr both miss; the probability of any false report is at most 1%.
 
         Returns
         -------
@@ -588,7 +599,8 @@ class Results(Parameters):
             - ``standardized``: imbalance over f's root mean square; ``unadjusted``: the same without any adjustment.
             - ``implied_bias``: how far the one-step estimate would move, in standard errors, if mu were corrected for what its
               residuals still show of f.
-            - ``residual_z``: z-value of E_n[(y - mu) f], zero if mu misses nothing of f; ``effective_rows`` that f rests on.
+            - ``residual_z``: z-value of E_n[(y - mu) f], zero if mu misses nothing of f; ``effective_rows``: the effective number
+              of rows on which f differs from zero.
 
         Examples
         --------
@@ -626,10 +638,11 @@ class Results(Parameters):
     def overlap_rows(self) -> pd.Series:
         r"""Which rows of the data have overlap, for fitting again on them: ``riesz.ate(formula, data[fit.overlap_rows()])``.
 
-        The propensity of each arm is learned anew, out of fold, by a ridge-penalised logistic regression on the covariates, their
-        bends and mass points; rr does not enter. Kept are the rows on which the effect can be estimated best (Crump et al. 2009):
-        with two arms those with a propensity between :math:`\alpha` and :math:`1 - \alpha`, where :math:`\alpha` follows from the
-        data and is about 0.1 if overlap fails. The effect is then that on these rows, not on all.
+        The propensity of each arm is learned separately, out of fold, by a ridge-penalised logistic regression on the covariates,
+        hinges at their quartiles and indicators of their mass points; rr is not used. The rows kept are those on which the effect
+        can be estimated most precisely (Crump et al. 2009): with two arms, those with a propensity between :math:`\alpha` and
+        :math:`1 - \alpha`, where :math:`\alpha` follows from the data and is about 0.1 if overlap fails. A fit on these rows
+        estimates the effect on these rows, not on all.
 
         Returns
         -------
@@ -644,16 +657,18 @@ class Results(Parameters):
         --------
         >>> import riesz
         >>> data = riesz.datasets.get("weak_overlap").draw(1000, seed=1).data
-        >>> kept = riesz.ate("y ~ treat(a) + .", data, learner="linear").overlap_rows()
+        >>> fit = riesz.ate("y ~ treat(a) + .", data, learner="linear")
+        >>> kept = fit.overlap_rows()
         >>> print(f"{kept.mean():.0%} of the rows")
         65% of the rows
-        >>> riesz.ate("y ~ treat(a) + .", data[kept], learner="linear").nobs == kept.sum()
-        np.True_
+        >>> inside = riesz.ate("y ~ treat(a) + .", data[kept], learner="linear")
+        >>> print(f"effect on these rows {inside.params['ATE']:.2f}, standard error {inside.bse['ATE']:.2f}")
+        effect on these rows 1.69, standard error 0.12
         """
         return overlap_mask(self._parts)
 
     def stability(self) -> pd.DataFrame:
-        """The estimates of every repeat and of every fold by itself, with the Riesz loss on the rows it held out.
+        """The estimates of every repeat and of every single fold, with the Riesz loss on the held-out rows.
 
         Returns
         -------
@@ -773,7 +788,7 @@ class Results(Parameters):
             One minus the ratio of the representer's variance without the confounder to that with it; for the ATE, the share of
             the average precision 1 / (p (1 - p)) that it adds.
         rho : float
-            Correlation of what it adds to the two; 1, the worst case, by default.
+            Correlation between what the confounder adds to mu and what it adds to rr; by default 1, the worst case.
         level : float
             Level of each confidence bound, one-sided.
         null : float or mapping
@@ -806,9 +821,9 @@ class Results(Parameters):
     def sensitivity_benchmark(
         self, *columns: str | Sequence[str], n_jobs: int | None = None, progress: bool | None = None
     ) -> pd.DataFrame:
-        """How strong would a confounder be that resembles these columns? Fits again without them: same rows, folds and settings.
+        """The strength of a confounder that resembles given columns, from fits without them on the same rows and folds.
 
-        Each argument costs one fit, as long as the first: ``("x1", "x2")`` fits twice, ``["x1", "x2"]`` once.
+        Each argument costs one more fit with the same settings: ``("x1", "x2")`` fits twice, ``["x1", "x2"]`` once.
 
         Parameters
         ----------
@@ -824,8 +839,8 @@ class Results(Parameters):
         pandas.DataFrame
             One row per argument and parameter: the strengths ``cf_y, cf_d, rho`` to pass to :meth:`sensitivity`; ``change``, the
             estimate without the columns minus the estimate; and the bounds ``lower, upper`` for a confounder of that strength.
-            A strength that is estimated below 0, as happens for columns that matter little and for learners that do better without
-            them, is set to 0, and then rho and the bounds are NaN: read ``change``, the effect of leaving the columns out.
+            A strength estimated below 0 is set to 0, and rho and the bounds are then NaN; this happens for columns that matter
+            little, and for learners that predict better without them. Read ``change`` in that case.
 
         Examples
         --------
@@ -855,7 +870,7 @@ class Results(Parameters):
         -------
         Effects
             Parameters are called ``ATE_north``, ``ATE_south``; ``heterogeneity()`` tests that they are equal. Rows whose group
-            is missing are in no group.
+            is missing belong to no group.
 
         Examples
         --------
@@ -910,7 +925,7 @@ class Results(Parameters):
             ``"panels"``, ``"estimators"``, ``"candidates"``, ``"forest"``, ``"groups"``, ``"representer"``, ``"overlap"``,
             ``"balance"``, ``"influence"``, ``"qq"``, ``"sensitivity"`` or ``"history"``: a function of :mod:`riesz.plots`.
         *arguments, **options
-            What that function takes besides the fit: ``fit.plot("groups", "region")``, ``fit.plot("balance", most=10, ax=ax)``.
+            The other arguments of that function: ``fit.plot("groups", "region")``, ``fit.plot("balance", most=10, ax=ax)``.
 
         Returns
         -------
@@ -938,11 +953,10 @@ class Results(Parameters):
         """Write the fit to a file that :func:`riesz.load` reads, on any machine.
 
         The file is a zip archive of arrays and JSON, without pickle: loading it cannot run code. It holds **all columns of the
-        data**, so take care who can read it; further the design, folds, predictions, settings and what Linear, KernelEmbedding
-        and the networks learned. Columns of nested values or with time zones are left out.
-        It does not hold functions: after loading, ``predict`` raises an error that says so if the estimand is a custom moment or a
-        policy given as a function, if the formula calls functions that you defined, or if the learner cannot be stored.
-        ``pickle.dumps(fit)``, and with it joblib and multiprocessing, sends the same content.
+        data**, so take care who can read it; it also holds the design, folds, predictions, settings and fitted learners. Columns of
+        nested values or with time zones are left out. It holds no functions: after loading, ``predict`` raises an error that says
+        so if the estimand is a custom moment or a policy given as a function, if the formula calls functions that you defined, or
+        if the learner cannot be stored. ``pickle.dumps(fit)``, and with it joblib and multiprocessing, sends the same content.
 
         Parameters
         ----------
@@ -980,5 +994,5 @@ class Results(Parameters):
 
     @cached_property
     def _elements(self) -> Elements:
-        """What the sensitivity analysis is computed from."""
+        """The moments that the sensitivity analysis is computed from."""
         return fit_elements(self._parts)

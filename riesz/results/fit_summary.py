@@ -42,7 +42,7 @@ def summarize(
     parameters : pandas.DataFrame
         The table of parameters, as text.
     estimates : pandas.DataFrame
-        All estimators, as in ``Results.estimates``.
+        The estimates by all estimators, as in ``Results.estimates``.
     trimming : pandas.DataFrame
         As in ``Results.trimming``.
     candidates : pandas.DataFrame
@@ -92,7 +92,7 @@ def observations(parts: FitParts) -> int:
 
 
 def fit_details(parts: FitParts) -> pd.DataFrame:
-    """What the learners report about each of their fits; a stack's have a column with the learner's name."""
+    """What the learners report about each of their fits; those of a stack are indexed by the learner's name."""
     tables = [_details(candidate) for candidate in parts.crossfit.candidates]
     if len(tables) == 1:
         return tables[0]
@@ -105,7 +105,7 @@ def _details(candidate: Candidate) -> pd.DataFrame:
 
 
 def _remarks(parts: FitParts) -> list[str]:
-    """The learners' notes on this design, each once."""
+    """The learners' notes on this design; those of a stack start with the learner's name."""
     notes = {
         name: candidate.learner.remarks(parts.design, _details(candidate))
         for name, candidate in zip(candidate_names(parts), parts.crossfit.candidates, strict=True)

@@ -21,7 +21,7 @@ from riesz.results.effects import Effects, Words, projected_effects
 from riesz.results.parts import FitParts
 from riesz.syntax.caller import warn
 
-_FEW = 30  # rows; the normal interval of a smaller group comes with a note
+_FEW = 30  # rows; for a smaller group a note says that its normal interval is too short
 
 
 def effects_in_groups(parts: FitParts, groups: Any) -> Effects:
@@ -54,15 +54,16 @@ def effects_in_groups(parts: FitParts, groups: Any) -> Effects:
 
 
 def _usable(groups: Groups, normalizer: Array, name: str, clusters: Clusters) -> list[int]:
-    """The groups in which a parameter has a standard error: at least two rows (clusters) count for it."""
-    kinds = clusters or (np.arange(len(normalizer)),)
-    counting = [(groups.codes == level) & (normalizer != 0) for level in range(len(groups.levels))]
-    counts = [min(len(np.unique(units[rows])) for units in kinds) for rows in counting]
-    lost = [level for level, count in zip(groups.levels, counts, strict=True) if count < 2]
-    if len(lost) == len(counts):
+    """The groups in which a parameter has a standard error: at least two rows (or clusters) contribute to it."""
+    clusterings = clusters or (np.arange(len(normalizer)),)
+    contributing = [(groups.codes == level) & (normalizer != 0) for level in range(len(groups.levels))]
+    counts = [min(len(np.unique(units[rows])) for units in clusterings) for rows in contributing]
+    dropped = [level for level, count in zip(groups.levels, counts, strict=True) if count < 2]
+    if len(dropped) == len(counts):
         raise DataError(f"{name} cannot be estimated in any group of `{groups.name}`: each has fewer than two units.")
-    if lost:
-        warn(f"{name} is left out in {listing(lost)} of `{groups.name}`: fewer than two units there count for it.")
+    if dropped:
+        where = f"{listing(dropped)} of `{groups.name}`"
+        warn(f"{name} is not estimated in {where}: fewer than two units there contribute to it.")
     return [level for level, count in enumerate(counts) if count >= 2]
 
 

@@ -7,9 +7,8 @@ from statsmodels.stats.contrast import ContrastResults
 
 from riesz.arrays import Array
 
-_DEPENDENT = (
-    1e-12  # eigenvalues of a correlation matrix below this are rounding: the restrictions are linearly dependent
-)
+# Smaller eigenvalues of a correlation matrix are rounding errors: the restrictions are linearly dependent.
+_DEPENDENT = 1e-12
 
 
 def each_restriction(r: Array, q: Array, value: Array, covariance: Array) -> ContrastResults:

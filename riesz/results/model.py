@@ -1,4 +1,4 @@
-"""The model of a fit: formula, data, settings and the arrays made of them, kept beside the results."""
+"""The model of a fit: formula, data, settings, and the arrays made from them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from riesz.settings import Settings
 
 @dataclass(frozen=True)
 class Model:
-    """What was estimated: the settings of a fit and what was prepared from them and the data.
+    """The settings of a fit, and what was prepared from them and the data.
 
     Attributes
     ----------
     settings : Settings
         The keywords of the call.
     recipe : Recipe
-        Formula, estimands and what else is needed for new rows.
+        The formula, the estimands and whatever else new rows need.
     endog_names : str
-        The outcome.
+        Name of the outcome.
     exog_names : list of str
-        The parameters, as tools that print tables of statsmodels results expect.
+        Names of the parameters. The attribute has the name that tools for tables of statsmodels results expect.
     covariates : tuple of str
-        The columns of the data on the formula's right-hand side, without the treatment.
+        Columns of the data on the right-hand side of the formula, without the treatment.
     column_names : list of str
-        The design's columns.
+        Names of the design's columns.
     blueprint : Blueprint
     table : Table
         The user's data.
     kept : ndarray of int, shape (n,)
-        The rows in use.
+        Positions of the rows in use.
     weights : Weights
         The weights of the rows in use; ``settings.weights`` and ``settings.freq_weights`` are the arguments.
     weighting : str

@@ -44,7 +44,7 @@ def health_table(health: pd.DataFrame, tilted: bool) -> pd.DataFrame:
 
 
 def about_estimator(model: Model) -> list[str]:
-    """Why there is no standard error, if there is none."""
+    """The reason why there is no standard error, if there is none."""
     if not model.learner.learns_rr:
         return [
             f"No standard error: {model.learner.describe(model.blueprint.design.family)} learns mu alone. Without a Riesz "
@@ -57,28 +57,28 @@ def about_estimator(model: Model) -> list[str]:
 
 
 def about_two_way(replaced: npt.NDArray[np.bool_], indefinite: bool, names: Sequence[str]) -> list[str]:
-    """Whether a two-way clustered variance is not positive, in some repeat, and what is used instead.
+    """The note on a two-way clustered variance that is not positive in some repeat: what is used instead.
 
     Parameters
     ----------
     replaced : ndarray of bool, shape (K,)
         The parameters whose variance was replaced.
     indefinite : bool
-        Whether any contrast of the parameters is concerned.
+        Whether the variance of any contrast of the parameters was replaced.
     names : sequence of str, length K
     """
     if not indefinite:
         return []
-    concerned = [name for name, is_replaced in zip(names, replaced, strict=True) if is_replaced]
-    what = listing(concerned) if concerned else f"some contrasts of {listing(names)}"
+    affected = [name for name, is_replaced in zip(names, replaced, strict=True) if is_replaced]
+    affected_names = listing(affected) if affected else f"some contrasts of {listing(names)}"
     return [
-        f"The two-way clustered variance V1 + V2 - V12 is not positive for {what}, as happens with few clusters; the larger "
-        "one-way clustered variance is used instead. Read these standard errors with care."
+        f"The two-way clustered variance V1 + V2 - V12 is not positive for {affected_names}, as happens with few clusters; the "
+        "larger one-way clustered variance is used instead. Read these standard errors with care."
     ]
 
 
 def about_tilt() -> list[str]:
-    """Why there is no ipw if rr is learned for the errors of a logit."""
+    """The reason why there is no ipw if rr is learned for the errors of a logit."""
     return [
         "No ipw: with family='binomial' this learner learns rr to correct the errors of its logit, v f with v = mu (1 - mu). "
         "E_n[v rr f] equals h_n(v f), but E_n[rr y] does not estimate the parameter."
@@ -86,7 +86,7 @@ def about_tilt() -> list[str]:
 
 
 def about_weighting(origin: pd.DataFrame, errors: pd.Series) -> list[str]:
-    """Whether ipw depends more on the origin of y than on the effect.
+    """The note on an ipw that adding a constant to y would change by more than a standard error.
 
     Parameters
     ----------
@@ -101,9 +101,9 @@ def about_weighting(origin: pd.DataFrame, errors: pd.Series) -> list[str]:
     first = large.loc[large["shift"].abs().div(errors[large.index]).idxmax()]
     several = len(origin) > 1
     centred = [(f"{name} " if several else "") + number(row["centred"]) for name, row in large.iterrows()]
-    whose = f" of {first.name}" if several else ""
+    of_parameter = f" of {first.name}" if several else ""
     return [
-        f"ipw, E_n[rr y], depends on the origin of y: E_n[rr]{whose} is {number(first['rr_mean'])}, expected "
+        f"ipw, E_n[rr y], changes if a constant is added to y: E_n[rr]{of_parameter} is {number(first['rr_mean'])}, expected "
         f"{round(first['constant_moment'], 6):g}. With y centred at its mean, ipw is {', '.join(centred)}."
     ]
 
@@ -118,7 +118,7 @@ def about_trimming(trimming: pd.DataFrame) -> list[str]:
 
 
 def about_splitting(folds: int) -> list[str]:
-    """What it means if the sample is not split."""
+    """The note on a fit without sample splitting."""
     return (
         ["No sample splitting (folds=1): standard errors assume that the learner does not overfit."]
         if folds == 1

@@ -1,6 +1,6 @@
 """Parameters with a covariance matrix: what fits, group effects, projections and contrasts have in common.
 
-``params, bse, tvalues, pvalues, conf_int(), cov_params(), t_test(), wald_test()`` mean what they mean in statsmodels. The
+``params, bse, tvalues, pvalues, conf_int(), cov_params(), t_test(), wald_test()`` have the same meaning as in statsmodels. The
 reference distribution is the normal.
 """
 
@@ -200,7 +200,7 @@ class Parameters(ABC):
 
     @property
     def clusters(self) -> ClusterLabels:
-        """How rows are clustered: names, cluster codes of the rows, and labels.
+        """The clusters: their variables, the cluster of each row, and the labels.
 
         Examples
         --------

@@ -1,6 +1,6 @@
-"""What a fit is made of: the request, the cross-fit, the clusters and the estimates. The functions of this folder take it.
+"""The parts of a fit: the model, the cross-fit, the clusters and the estimates. The functions of this folder take them.
 
-What several of them need is computed on first use and kept, so that a summary computes no score twice.
+Results that several functions need are computed on first use and kept, so that a summary computes no score twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from riesz.results.model import Model
 
 @dataclass(frozen=True)
 class FitParts:
-    """The parts of a fit: the question, the predictions and the estimates.
+    """The parts of a fit: the model, the predictions and the estimates.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class FitParts:
     inference : Inference
         The estimates by ``model.settings.estimator``, with the scores they come from.
     alternatives : tuple of Alternatives, one per repeat
-        What the candidates of a stack say; empty for a single learner.
+        The scores of a stack's candidates; empty for a single learner.
     """
 
     model: Model
@@ -57,7 +57,7 @@ class FitParts:
 
     @property
     def names(self) -> list[str]:
-        """The parameters."""
+        """Names of the parameters."""
         return self.model.exog_names
 
     @property
@@ -107,13 +107,13 @@ class FitParts:
         return self.inference.averaged()
 
     def influence(self) -> Estimate:
-        """The same; an error if the learner learns only mu and so has no influence function."""
+        """The averaged estimate; an error if the learner learns only mu, because there is then no influence function."""
         self.require_rr()
         return self.averaged
 
     @cached_property
     def health(self) -> pd.DataFrame:
-        """The health of rr, one row per parameter. It does not depend on diagnostics that users register."""
+        """The health of rr, one row per parameter; diagnostics that users register are not in it."""
         self.require_rr()
         table = representer_health(self.predictions, self.design).set_axis(self.names, axis=0)
         return with_anchor_errors(table, self.predictions, self.design, self.model.weights, self.clusters.codes[:1])
@@ -155,18 +155,18 @@ class FitParts:
 
     @cached_property
     def numeric(self) -> dict[str, Array]:
-        """The numeric covariates as they are in the data."""
+        """The numeric covariates by name, with the values they have in the data."""
         data = self.model.blueprint.data
         return {name: data[name].to_numpy() for name in self.model.covariates if data[name].dtype == np.float64}
 
     @cached_property
     def positivity(self) -> Positivity | None:
-        """Overlap by a propensity of its own; None for a continuous treatment."""
+        """Overlap, judged by a separately learned propensity; None for a continuous treatment."""
         return None if self.design.strata is None else positivity(self.design, self.numeric)
 
     @cached_property
     def leftover(self) -> Leftover | None:
-        """What the covariates leave of a continuous treatment; None for a treatment with arms."""
+        """The variation of a continuous treatment that covariates do not explain; None for a treatment with arms."""
         return leftover(self.design, self.numeric) if self.design.strata is None else None
 
     def require_rr(self) -> None:
@@ -205,7 +205,7 @@ def fit_parts(
     scores: Sequence[Scores] | None = None,
     alternatives: Sequence[Alternatives] | None = None,
 ) -> FitParts:
-    """Estimate from a cross-fit; ``scores`` and ``alternatives`` of the same cross-fit, if known, are not computed again."""
+    """Estimate from a cross-fit; ``scores`` and ``alternatives`` of the same cross-fit are used if given, not computed again."""
     sampling = Sampling(model.weights, clusters.codes, model.settings.target)
     estimator, design = ESTIMATORS[model.settings.estimator], model.blueprint.design
     if alternatives is None:
@@ -215,7 +215,7 @@ def fit_parts(
 
 
 def _alternatives(crossfit: CrossFit, design: Design, estimator: Estimator) -> list[Alternatives]:
-    """The scores of a stack's candidates alone, and of the stack with the mu or the rr of each in place of its own."""
+    """The scores of each candidate alone, and of the stack with the mu, or the rr, of one candidate in place of the stack's."""
     result = []
     for repeat, stacking in enumerate(crossfit.stacking):
         stacked = crossfit.predictions[repeat]
@@ -229,7 +229,7 @@ def _alternatives(crossfit: CrossFit, design: Design, estimator: Estimator) -> l
 
 
 def mu_shares(stacking: Stacking, design: Design) -> Array:
-    """Each candidate's share in mu, the mean over arms by their rows, shape (J,)."""
+    """Each candidate's share in mu, shape (J,); the mean over arms, weighted by their numbers of rows."""
     if len(stacking.mu) == 1:
         return np.asarray(stacking.mu[0])
     assert design.strata is not None
@@ -238,6 +238,6 @@ def mu_shares(stacking: Stacking, design: Design) -> Array:
 
 
 def rr_shares(stacking: Stacking) -> Array:
-    """Each candidate's share in rr, shape (K, J): the weights once every rr is brought to its best scale."""
-    brought = np.where(stacking.rr > 0, ratio(stacking.rr, stacking.scales, otherwise=0.0), 0.0)
-    return ratio(brought, brought.sum(axis=1, keepdims=True), otherwise=0.0)
+    """Each candidate's share in rr, shape (K, J): its weight after every rr is rescaled to its best scale."""
+    rescaled = np.where(stacking.rr > 0, ratio(stacking.rr, stacking.scales, otherwise=0.0), 0.0)
+    return ratio(rescaled, rescaled.sum(axis=1, keepdims=True), otherwise=0.0)

@@ -29,7 +29,7 @@ def best_linear_projection(parts: FitParts, formula: str, context: Mapping[str, 
     """The coefficients of all parameters on the columns of a formula; see ``Results.blp``."""
     model, names = parts.model, parts.names
     columns, b, complete = _regressors(model, formula, context)
-    lost = int((~complete).sum())
+    incomplete = int((~complete).sum())
     pairs = [(name, column) for name in names for column in columns]
     labels = pd.DataFrame(
         [(f"{name}_{column}" if len(names) > 1 else column, name, column) for name, column in pairs],
@@ -40,7 +40,7 @@ def best_linear_projection(parts: FitParts, formula: str, context: Mapping[str, 
         title=f"Best linear projection of {', '.join(names)}",
         subtitle="E[b (score - normalizer b'theta)] = 0",
         facts=[("Regressors", str(len(columns)))],
-        notes=[f"{lost:,} rows with missing values were left out."] if lost else [],
+        notes=[f"{incomplete:,} rows with missing values were left out."] if incomplete else [],
         hypothesis="All slopes zero",
     )
     projection = Projection([b] * len(names), used)
@@ -91,5 +91,6 @@ def _check_rank(model: Model, b: Array, names: Sequence[str], formula: str) -> N
         size = np.sqrt(np.diag(gram))
         if (size == 0).any() or np.linalg.eigvalsh(gram / np.outer(size, size))[0] < 1e-10:
             raise DataError(
-                f"The columns {listing(names)} of {formula!r} are collinear on the rows that count for {parameter}; leave one out."
+                f"The columns {listing(names)} of {formula!r} are collinear on the rows that contribute to {parameter}; "
+                "leave one out."
             )

@@ -83,8 +83,8 @@ def _numbers(matrix: Any, values: Any, hypothesis: Any, names: Sequence[str]) ->
 
 def _unreadable(hypothesis: Any, names: Sequence[str], why: str) -> RieszError:
     return RieszError(
-        f"The hypothesis {hypothesis!r} cannot be read: {why}. Write the parameters' names, {', '.join(names)} (with back-ticks "
-        "around a name that has dots, blanks or signs in it), as in 'ATE = 1', or give a matrix with one column per parameter."
+        f"The hypothesis {hypothesis!r} cannot be read: {why}. Write the parameters' names, {', '.join(names)} (in back-ticks "
+        "if a name has dots, blanks or signs in it), as in 'ATE = 1', or give a matrix with one column per parameter."
     )
 
 
@@ -110,7 +110,7 @@ class _Text:
         return both[:, :-1], 0.0 - both[:, -1]
 
     def equal_to(self, value: Any) -> tuple[Array, Array]:
-        """The restrictions that every expression of the text has this value."""
+        """The restrictions that set every expression of the text to this value."""
         if "=" in hide_quotes(self._text)[0]:
             raise self._error("a mapping gives each expression its value, so the expression itself must not have a =")
         try:

@@ -30,13 +30,13 @@ class Sensitivity:
     names : sequence of str
         The parameters.
     elements : Elements
-        What the bounds are computed from.
+        The moments that the bounds are computed from.
     cf_y : float
         Share of the outcome's residual variance that the confounder explains.
     cf_d : float
         Share of the variance of the Riesz representer, with the confounder known, that the confounder adds.
     rho : float
-        Correlation of what it adds to the two; 1 is the worst case.
+        Correlation between what the confounder adds to mu and what it adds to rr; 1 is the worst case.
     level : float
         Level of each confidence bound, one-sided.
     null : mapping
@@ -201,17 +201,17 @@ class Sensitivity:
 
 def read_null(null: float | Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     """The hypothesis of each parameter: one number for all, or one per parameter by name."""
-    given = dict(null) if isinstance(null, Mapping) else dict.fromkeys(names, null)
-    lost = [name for name in names if name not in given]
-    if lost:
+    nulls = dict(null) if isinstance(null, Mapping) else dict.fromkeys(names, null)
+    missing = [name for name in names if name not in nulls]
+    if missing:
         raise RieszError(
-            f"null has no value for {listing(lost)}; expected one number for all parameters, or one per parameter."
+            f"null has no value for {listing(missing)}; expected one number for all parameters, or one per parameter."
         )
-    unknown = [name for name in given if name not in names]
+    unknown = [name for name in nulls if name not in names]
     if unknown:
-        raise RieszError(f"null names {listing(unknown)}; the parameters are {listing(names)}.")
-    for name, value in given.items():
+        raise RieszError(f"null has a value for {listing(unknown)}; the parameters are {listing(names)}.")
+    for name, value in nulls.items():
         if not is_number(value):
             where = f"null[{name!r}]" if isinstance(null, Mapping) else "null"
             raise RieszError(f"{where}={value!r}: expected a finite number, the hypothesis, such as 0.")
-    return {name: float(value) for name, value in given.items()}
+    return {name: float(value) for name, value in nulls.items()}

@@ -52,18 +52,19 @@ class Summary:
     left, right : sequence of (name, value)
         Facts about the fit, in two columns.
     tables : sequence of pandas.DataFrame
-        The parameters first, then the point estimates of all estimators and what else there is; all cells are text, and a
-        table's ``columns.name`` is its heading.
+        The parameters first, then the point estimates by all estimators, and further tables if there are any. All cells are
+        text; a table's ``columns.name`` is its heading.
     notes : sequence of str
-        Health lines and remarks.
+        Sentences below the tables.
 
     Examples
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> summary = riesz.ate("y ~ treat(a) * .", data, learner="linear").summary()
-    >>> summary.as_latex().startswith(r"\begin{table}")
-    True
+    >>> print(summary.tables[0])
+           coef std err      z  P>|z|  [0.025  0.975]
+    ATE  1.4553  0.1791  8.125  0.000  1.1042  1.8063
     """
 
     title: str
@@ -165,7 +166,7 @@ def _pairs(left: Sequence[Fact], right: Sequence[Fact]) -> list[tuple[Fact, Fact
 
 
 def _columns_of_facts(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts line by line; the further lines of a long one have no name."""
+    """The facts line by line; a long value goes on in lines without a name."""
     lines: list[Fact] = []
     for name, value in facts:
         first, *rest = textwrap.wrap(value, _WIDEST, break_long_words=False, break_on_hyphens=False) or [""]

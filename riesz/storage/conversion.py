@@ -2,7 +2,7 @@
 
 In: the name of a stored type and its fields as JSON, as an earlier version wrote them. Out: the name and the fields as this version
 writes them. What this version no longer has is kept as description and numbers, without the ability to predict
-(``results/remembered.py``).
+(``results/placeholders.py``).
 """
 
 from __future__ import annotations

@@ -484,7 +484,7 @@ def test_a_copy_of_the_outcome_among_the_covariates_is_told(binary_frame: pd.Dat
     )
 
 
-# what weighting owes to the origin of y
+# notes on weighting estimates that a constant added to y would change
 
 
 @pytest.mark.parametrize("verb", [riesz.ate, riesz.att])
@@ -497,8 +497,8 @@ def test_the_summary_tells_that_weighting_depends_on_the_origin(verb: object, we
     centred = verb(FORMULA, near, weights=weights)  # type: ignore[operator]
     moved = verb(FORMULA, far, weights=weights)  # type: ignore[operator]
     name = centred.params.index[0]
-    assert not any("origin of y" in note for note in centred.summary().notes)
-    told = [note for note in moved.summary().notes if "origin of y" in note]
+    assert not any("a constant is added to y" in note for note in centred.summary().notes)
+    told = [note for note in moved.summary().notes if "a constant is added to y" in note]
     assert len(told) == 1
     assert f"ipw is {centred.estimates.loc[(name, 'ipw'), 'estimate']:.4f}." in told[0]
 

@@ -86,7 +86,7 @@ def test_an_estimator_is_known_by_its_name(binary_frame: pd.DataFrame, tmp_path:
     fit.save(tmp_path / "fit.riesz")
     assert riesz.load(tmp_path / "fit.riesz").params["ATE"] == fit.params["ATE"]
     del ESTIMATORS["half"]
-    with pytest.raises(riesz.DataError, match=r"estimator='half', which is not known here.*ESTIMATORS"):
+    with pytest.raises(riesz.DataError, match=r"estimator='half', which is not registered here.*ESTIMATORS"):
         riesz.load(tmp_path / "fit.riesz")
     ESTIMATORS["half"] = Estimator(half, "half a step", debiased=True)  # the fixture takes it away
 

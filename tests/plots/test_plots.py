@@ -20,7 +20,7 @@ from matplotlib.text import Text
 
 import riesz
 from riesz.plots import PLOTS
-from riesz.plots.rows import wrap
+from riesz.plots.labelled_rows import wrap
 
 LONG = "household_income_before_taxes_in_thousands"
 NET = riesz.MADNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 6, 6),), device="cpu", repeats=1)

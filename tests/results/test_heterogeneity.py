@@ -95,7 +95,7 @@ def test_groups_without_treated_rows_are_left_out(binary_frame: pd.DataFrame) ->
     fit = riesz.att(FORMULA, binary_frame)
     label = np.where(binary_frame["a"] == 0, "never", "some")
     label[:50] = "some"
-    with pytest.warns(riesz.RieszWarning, match="ATT is left out in `never`"):
+    with pytest.warns(riesz.RieszWarning, match="ATT is not estimated in `never`"):
         effects = fit.by(label)
     assert effects.params.index.tolist() == ["ATT_some"]
 

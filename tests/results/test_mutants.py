@@ -141,7 +141,7 @@ def test_columns_are_collinear_on_the_rows_that_count(binary_frame: pd.DataFrame
     data = binary_frame.assign(z=np.where(rows < 20, rows, 1.0), weight=np.where(rows < 20, 1e-16, 1.0))
     fit = riesz.ate("y ~ treat(a) * x1", data, weights="weight", learner=riesz.Linear(0.1, 0.1))
     with pytest.raises(
-        riesz.DataError, match=r"`Intercept`, `z` of '~ z' are collinear on the rows that count for ATE"
+        riesz.DataError, match=r"`Intercept`, `z` of '~ z' are collinear on the rows that contribute to ATE"
     ):
         fit.blp("~ z")
     assert len(riesz.ate("y ~ treat(a) * x1", data).blp("~ z").params) == 2

@@ -153,7 +153,7 @@ def test_parameters_that_are_the_same_have_no_difference_to_test(binary_frame: p
         (lambda fit: fit.sensitivity(null=None), "null=None: expected a finite number"),
         (lambda fit: fit.sensitivity(null=10**400), "expected a finite number"),
         (lambda fit: fit.sensitivity(null={"ATE": np.inf}), r"null\['ATE'\]=inf: expected a finite number"),
-        (lambda fit: fit.sensitivity(null={"ATE": 0, "ATX": 0}), "null names `ATX`; the parameters are `ATE`"),
+        (lambda fit: fit.sensitivity(null={"ATE": 0, "ATX": 0}), "null has a value for `ATX`; the parameters are `ATE`"),
         (lambda fit: fit.sensitivity(cf_y="a"), "cf_y='a': expected a share"),
         (lambda fit: fit.sensitivity(cf_d=np.nan), "cf_d=nan: expected a share"),
         (lambda fit: fit.sensitivity(rho=None), "rho=None: expected a correlation"),

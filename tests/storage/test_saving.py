@@ -181,7 +181,7 @@ def test_a_learner_of_ones_own_leaves_its_words(
     monkeypatch.delitem(coding.TYPES, "LinearFit")
     again = around(fit, tmp_path)
     assert_same(fit, again)
-    with pytest.raises(riesz.LearnerError, match="not what its learner learned"):
+    with pytest.raises(riesz.LearnerError, match="not the fitted learner"):
         again.predict(binary_frame)
 
 
@@ -195,7 +195,7 @@ def test_fits_of_an_unknown_learner_leave_their_numbers(binary_frame: pd.DataFra
     again = around(fit, tmp_path)
     assert str(again.summary()) == str(fit.summary())
     assert again.params.equals(fit.params)
-    with pytest.raises(riesz.LearnerError, match="not what its learner learned"):
+    with pytest.raises(riesz.LearnerError, match="not the fitted learner"):
         again.predict(binary_frame)
 
 
@@ -252,7 +252,7 @@ def test_models_of_scikit_learn_are_not_stored(binary_frame: pd.DataFrame, tmp_p
     again = around(fit, tmp_path)
     assert_same(fit, again)
     for ask in (lambda: again.predict(binary_frame), lambda: again.sensitivity_benchmark("x1")):
-        with pytest.raises(riesz.LearnerError, match=r"was not stored|not what its learner learned"):
+        with pytest.raises(riesz.LearnerError, match=r"was not stored|not the fitted learner"):
             ask()
     plain = around(riesz.ate("y ~ treat(a) * x1", binary_frame, learner="propensity", folds=2), tmp_path)
     with pytest.raises(riesz.LearnerError, match="does not hold the moment's function"):

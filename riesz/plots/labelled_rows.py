@@ -1,4 +1,4 @@
-"""Labelled rows, one below the other: names of any length, wrapped, with enough room for each."""
+"""Positions and labels of the rows of a plot: labels of any length are wrapped and have enough room."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rows:
         return max(1.9, self.total * points("ytick.labelsize") * _SPACING / 72 + 0.8)
 
     def label(self, ax: Axes, beside: Sequence[str] = ()) -> None:
-        """Put the labels to the left of the axes, and other texts to their right, in smaller type if the axes are low."""
+        """Put the labels to the left of the axes and other texts to the right, in smaller type if there is little room."""
         room = ax.get_window_extent().height / ax.figure.dpi * 72 / (self.total * _SPACING)
         size = max(_SMALLEST, min(points("ytick.labelsize"), 1.15 * room))
         ax.set_yticks(self.centres, self.labels, fontsize=size)
@@ -62,7 +62,7 @@ def lay_out(labels: Sequence[str], least: float = 1.0) -> Rows:
 
 
 def wrap(text: str, widest: int = _WIDEST) -> str:
-    """A name in a few short lines, broken after blanks and signs; in a very long one an ellipsis replaces the middle."""
+    """A name in a few short lines, broken after blanks and signs; an ellipsis replaces the middle of a very long name."""
     most = widest * _MOST_LINES - 1
     if len(text) > most:
         text = f"{text[: most // 2]}…{text[-(most // 2) + 1 :]}"

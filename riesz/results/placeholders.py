@@ -1,4 +1,4 @@
-"""What is left of a learner or a fit that a file cannot hold: its words and numbers, without the ability to predict."""
+"""Placeholders for learners and fits that a file cannot hold: their description and numbers, without the ability to predict."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from riesz.storage.coding import stored
 @stored
 @dataclass(frozen=True)
 class RememberedLearner(Learner):
-    """A learner of which only its description was stored.
+    """A learner of which only the description was stored.
 
     Attributes
     ----------
     words : str
+        The description that the summary shows.
     notes : tuple of str
-        Its remarks on the fit.
+        The learner's remarks on the fit.
     learns_rr : bool
+        Whether the learner learns a Riesz representer.
     """
 
     words: str
     notes: tuple[str, ...]
-    learns_rr: bool  # type: ignore[misc]  # of a class elsewhere, of one fit here
+    learns_rr: bool  # type: ignore[misc]  # a class attribute of other learners, here one per fit
 
     def check(self, design: Design, rows: int) -> None:
         raise LearnerError(f"{self.words} was not stored with its settings, so it cannot be fitted again.")
@@ -54,15 +56,16 @@ class RememberedLearner(Learner):
 @stored
 @dataclass(frozen=True)
 class RememberedFit(Fit):
-    """A fit of which only its numbers were stored.
+    """A fit of which only the numbers were stored.
 
     Attributes
     ----------
     numbers : mapping
-        Its details.
+        The details of the fit.
     course : ndarray, shape (epochs, columns)
-        Its history.
+        The history of training.
     columns : tuple of str
+        Names of the columns of the history.
     """
 
     numbers: Mapping[str, float]
@@ -71,7 +74,7 @@ class RememberedFit(Fit):
 
     def predict(self, design: Design) -> Predictions:
         raise LearnerError(
-            "This fit was loaded from a file that holds its estimates and predictions, but not what its learner learned, so it "
+            "This fit was loaded from a file that holds its estimates and predictions, but not the fitted learner, so it "
             "cannot predict new rows. Use the fit that was saved, or fit again."
         )
 
@@ -85,12 +88,12 @@ class RememberedFit(Fit):
 @stored
 @dataclass(frozen=True)
 class BlendedNetworks:
-    """What files until version 0.1.0 hold of networks that were blended with a closed form on splines.
+    """Networks blended with a closed form on splines, as files up to version 0.1.0 hold them.
 
     Attributes
     ----------
     networks : tuple
-        Each with ``history``, the names of its ``columns``, and ``kept``, the row of its weights.
+        Each has ``history``, the names of its ``columns``, and ``kept``, the row of the history at which its weights were kept.
     mu : ndarray, shape (arms,) or (1,)
         Weights of the closed form's mu.
     by_arm : bool
@@ -105,14 +108,14 @@ class BlendedNetworks:
     rr: Array
 
     def weights(self) -> dict[str, float]:
-        """The weights, under the names that ``fit.details()`` showed."""
+        """The weights by the names that ``fit.details()`` used for them."""
         names = [f"closed_form_mu_{arm}" for arm in range(len(self.mu))] if self.by_arm else ["closed_form_mu"]
         mu = dict(zip(names, self.mu.tolist(), strict=True))
         return mu | {f"closed_form_rr_{c}": weight for c, weight in enumerate(self.rr.tolist())}
 
 
 def _remember(content: Any) -> RememberedFit:
-    """The details and the history of networks, whose learner this version no longer has."""
+    """Keep the details and the history of networks whose learner this version no longer has."""
     details, histories = [], []
     for number, network in enumerate(content.networks):
         history = pd.DataFrame(network.history, columns=list(network.columns))

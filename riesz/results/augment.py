@@ -1,4 +1,4 @@
-"""The rows of a fit, with what was learned about each beside the data."""
+"""The rows of a fit: the data, and what was learned about each row."""
 
 from __future__ import annotations
 
