@@ -31,11 +31,11 @@ class Watch(Protocol):
 
 
 class Fit(ABC):
-    """What a learner has learned from one design."""
+    """What a learner has learned from one design: the functions mu and rr."""
 
     @abstractmethod
     def predict(self, design: Design) -> Predictions:
-        """Mu at the rows of a design and at each of their readings, and each rr where its component reads it."""
+        """Evaluate mu at the rows of a design and at each of their readings, and each rr where its component reads mu."""
 
     def details(self) -> Mapping[str, float]:
         """Numbers to report about this fit, such as the penalty that was chosen."""
@@ -47,10 +47,10 @@ class Fit(ABC):
 
 
 def need_covariates(design: Design, who: str) -> None:
-    """Refuse a formula with covariates that a learner of columns without the treatment would not see."""
+    """Refuse covariates that enter only with the treatment, for learners that use the columns without the treatment."""
     if design.hidden:
         raise LearnerError(
-            f"{listing(design.hidden)} enters the formula only together with the treatment, so {who} would not see it. Let it "
+            f"{listing(design.hidden)} enters the formula only together with the treatment, so {who} would not use it. Let it "
             "enter by itself, too: treat(a) * x instead of treat(a) + treat(a):x. Or use learner='linear'."
         )
 
@@ -58,8 +58,8 @@ def need_covariates(design: Design, who: str) -> None:
 class Learner(CheckedSettings, ABC):
     """Settings of a way to learn mu and rr; holds no state.
 
-    Subclasses are frozen dataclasses. One in ``riesz.learners.LEARNERS`` has a name, as in ``learner="linear"``. Files of fits
-    hold it if it has the decorator :func:`~riesz.storage.coding.stored`.
+    Subclasses are frozen dataclasses. Those in ``riesz.learners.LEARNERS`` have a name, as in ``learner="linear"``. Files
+    of fits hold a learner if it has the decorator :func:`~riesz.storage.coding.stored`.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Learner(CheckedSettings, ABC):
 
     @classmethod
     def example(cls) -> Learner:
-        """A learner whose fits take a moment, for tests; by default with the default settings."""
+        """A learner that fits quickly, for tests; by default with the default settings."""
         return cls()
 
     def candidates(self) -> tuple[Learner, ...]:
@@ -88,11 +88,11 @@ class Learner(CheckedSettings, ABC):
         return True
 
     def usual_repeats(self, units: int) -> int:
-        """Default number of repeats of cross-fitting for ``units`` rows or clusters, above 1 if fits depend much on the seed."""
+        """Default number of repeats of cross-fitting for ``units`` rows or clusters; above 1 if fits depend much on the seed."""
         return 1
 
     def seconds(self, design: Design, rows: int) -> float:
-        """Expected time of one fit on ``rows`` rows on one core, if many columns make it long; otherwise 0.
+        """Expected seconds of one fit on ``rows`` rows on one core if the design has many columns; otherwise 0.
 
         If all fits together take more than a minute, a warning says so before the first one.
         """
@@ -120,13 +120,13 @@ class Learner(CheckedSettings, ABC):
     def store(self, fit: Fit) -> object:
         """What a file holds in place of a fit: a dataclass with the decorator :func:`~riesz.storage.coding.stored`.
 
-        By default the fit itself. A fit that is not such a dataclass leaves its details and history in the file, and a fit that is
-        read from it cannot predict new rows.
+        By default the fit itself. Of a fit that is not such a dataclass the file holds only details and history, and the loaded
+        fit cannot predict new rows.
         """
         return fit
 
     def restore(self, content: Sequence[Any], sample: Design) -> Sequence[Fit]:
-        """The fits of one cross-fit to a sample, from what :meth:`store` returned for each; a ValueError if they make no sense."""
+        """The fits of one cross-fit to a sample, from what :meth:`store` returned for each; raises ValueError if it is invalid."""
         return content
 
     def describe(self, family: str) -> str:

@@ -13,7 +13,7 @@ from riesz.errors import LearnerError
 def check_settings(
     learner: object, choices: Mapping[str, Sequence[object]], whole: Sequence[str], numbers: Sequence[str]
 ) -> None:
-    """Check settings: one of the choices, a whole number from 1, or a number from 0."""
+    """Check settings: one of several choices, a whole number of at least 1, or a number of at least 0."""
     name = type(learner).__name__
     for field in (*choices, *whole, *numbers):
         plain(learner, field)
@@ -39,7 +39,7 @@ def check_number(
     below: float = np.inf,
     or_word: str | None = None,
 ) -> None:
-    """Refuse a setting that is neither a number between these bounds nor the word that may replace one."""
+    """Refuse a setting that is neither a number within these bounds nor the word allowed instead."""
     got = plain(learner, field)
     if or_word is not None and isinstance(got, str) and got == or_word:
         return
@@ -49,7 +49,7 @@ def check_number(
 
 
 def plain(learner: object, field: str) -> Any:
-    """A setting, with numpy's numbers made Python's: they could not be saved."""
+    """A setting; a numpy number is first replaced by a Python number, because files cannot hold it."""
     got = getattr(learner, field)
     if isinstance(got, (np.number, np.bool_)):
         got = got.item()

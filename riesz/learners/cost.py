@@ -1,20 +1,20 @@
 r"""The cost of fits with very many columns, announced before they begin.
 
 A closed form with n rows and p columns takes about :math:`2.2 \cdot 10^{-10}\, n p m + 4.5 \cdot 10^{-10}\, m^3` seconds with
-m = min(n, p): products of the columns, and three eigenvalue problems of size m. Looking whether an estimand is identified takes
+m = min(n, p): products of the columns, and three eigenvalue problems of size m. Checking whether an estimand is identified takes
 a quarter of that. Measured with one thread, 1000 to 8000 rows and 1000 to 4000 columns, each within a quarter of the formula;
 other processors differ by a factor of two or so.
 """
 
 from __future__ import annotations
 
-MOST_ROWS = 20_000  # rows that a closed form on learned or made features is solved on, at most
-MANY = 1000  # columns from which the time of a fit is announced
-LONG = 60.0  # seconds from which it is worth a warning
+MOST_ROWS = 20_000  # most rows used to solve a closed form on learned or generated features
+MANY = 1000  # with at least this many columns the time of a fit is announced
+LONG = 60.0  # seconds above which the announcement is made
 
 
 def closed_form_seconds(rows: int, columns: int) -> float:
-    """For the closed form of mu and rr.
+    """Expected seconds for the closed form of mu and rr.
 
     Examples
     --------
@@ -27,17 +27,17 @@ def closed_form_seconds(rows: int, columns: int) -> float:
 
 
 def identification_seconds(rows: int, columns: int) -> float:
-    """The check that the estimand is identified, which needs more rows than columns."""
+    """Expected seconds for the check of identification, which is made only with more rows than columns."""
     return 0.25 * closed_form_seconds(rows, columns) if columns < rows else 0.0
 
 
 def network_seconds(rows: int, inputs: int, width: int) -> float:
-    """For training one network whose first layer is large; the rest is small beside it."""
+    """Expected seconds to train one network with many inputs; only the first layer counts."""
     return 2e-9 * rows * inputs * width
 
 
 def words(seconds: float) -> str:
-    """A time in round words.
+    """A time in words, rounded.
 
     Examples
     --------

@@ -31,7 +31,7 @@ def name(learner: object) -> str:
 
 
 def batch_of(learner: Any, design: Design, rows: np.ndarray) -> tuple[Batch, Scales, Feed]:
-    sample, expansions = learner._seen(design)
+    sample, expansions = learner._training_sample(design)
     feed = Feed([sample], torch.device("cpu"), [expansions])
     scale = learner._scale(sample, feed.inputs_of(sample))
     scales = Scales([(scale, 0)] * len(rows), feed)
@@ -40,13 +40,20 @@ def batch_of(learner: Any, design: Design, rows: np.ndarray) -> tuple[Batch, Sca
 
 @pytest.mark.parametrize("kind", [riesz.RieszNet, riesz.DragonNet, riesz.TARNet, riesz.NeuralEmbedding])
 def test_the_text_states_the_defaults(kind: Any) -> None:
-    made, text = kind(), " ".join(kind.__doc__.split())
-    stage = made.stages[0]
-    sizes = [f"of {made.width} units", *([f"layers of {made.head_width}"] if hasattr(made, "head_width") else [])]
-    course = [f"rate of {stage.learning_rate:g}", f"at most {stage.epochs} epochs", f"until {stage.patience} have"]
-    for piece in ["one network a training set", "two layers of", *sizes, *course]:
+    learner, text = kind(), " ".join(kind.__doc__.split())
+    stage = learner.stages[0]
+    sizes = [
+        f"of {learner.width} units",
+        *([f"layers of {learner.head_width}"] if hasattr(learner, "head_width") else []),
+    ]
+    course = [
+        f"rate of {stage.learning_rate:g}",
+        f"at most {stage.epochs} epochs",
+        f"until {stage.patience} epochs have",
+    ]
+    for piece in ["one network per training set", "two layers of", *sizes, *course]:
         assert piece in text, piece
-    assert (made.networks, made.depth, getattr(made, "head_depth", 2)) == (1, 2, 2)
+    assert (learner.networks, learner.depth, getattr(learner, "head_depth", 2)) == (1, 2, 2)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "binomial"])
@@ -88,7 +95,7 @@ def test_the_inverse_propensity_minimises_the_riesz_loss(question: Any) -> None:
     batch, scales, feed = batch_of(RIESZ, fit.model.blueprint.design, np.arange(len(data))[None])
     x, p = data["x"].to_numpy(), PROPENSITY[data["x"].astype(int)]
     at_1, at_0 = (1 / p, -1 / (1 - p)) if question == riesz.ATE() else (np.ones_like(p), -p / (1 - p))
-    treated = batch.shares[0, ..., 1].round().numpy()  # of each station, shape (n, S)
+    treated = batch.shares[0, ..., 1].round().numpy()  # of each point, shape (n, S)
     rr = torch.as_tensor(np.where(treated == 1, at_1[:, None], at_0[:, None]), dtype=torch.float32)
     heads = (rr * scales.constraint[0, 0]).reshape(1, -1, 1)
     outputs = make_outputs(heads, torch.zeros(1, len(data), 2), batch, torch.zeros(1, 1))
@@ -237,7 +244,7 @@ def test_dragonnet_says_when_it_squeezes(binary_frame: pd.DataFrame) -> None:
         for squeeze in (0.4, 1e-4)
     ]
     assert [bool(fit.details()["squeezed"].mean() > 0.01) for fit in fits] == [True, False]
-    assert ["leans on their squeezing" in " ".join(str(fit.summary()).split()) for fit in fits] == [True, False]
+    assert ["depends on the squeezing" in " ".join(str(fit.summary()).split()) for fit in fits] == [True, False]
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
@@ -295,7 +302,7 @@ def test_the_treatment_is_no_input(binary_frame: pd.DataFrame) -> None:
     """The body of TARNet sees x1 alone."""
     fit = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=TAR, folds=1)
     assert fit._crossfit.fits[0].networks[0].shape.inputs == 1
-    with pytest.raises(riesz.LearnerError, match="has none beside the treatment"):
+    with pytest.raises(riesz.LearnerError, match="has none besides the treatment"):
         riesz.ate("y ~ treat(a)", binary_frame, learner=TAR)
 
 
@@ -379,7 +386,7 @@ def test_files_hold_the_networks(learner: Any, binary_frame: pd.DataFrame, tmp_p
         assert type(one) is type(other)
     rows = fit.model.blueprint.design.take(np.arange(9))
     if learner.learns_rr and learner is DRAGON:
-        with pytest.raises(riesz.LearnerError, match="moment's function that DragonNet asks"):
+        with pytest.raises(riesz.LearnerError, match="function of the moment, which DragonNet needs"):
             again._crossfit.fits[0].predict(again.model.blueprint.design.take(np.arange(9)))
         return
     mu = again._crossfit.fits[0].predict(again.model.blueprint.design.take(np.arange(9))).mu

@@ -347,7 +347,7 @@ class TestRefusals:
     def test_weights_that_a_model_cannot_take(self, binary_frame: pd.DataFrame) -> None:
         arms = ("y ~ treat(a) + x1", riesz.ate)
         for learner in (riesz.Propensity(KNeighborsRegressor()), riesz.Propensity(None, KNeighborsClassifier())):
-            self.refused("takes no sample weights", binary_frame, *arms, learner, weights="w")
+            self.refused("accepts no sample weights", binary_frame, *arms, learner, weights="w")
             assert np.isfinite(riesz.ate(*arms[:1], binary_frame, learner=learner, folds=2).params["ATE"])
 
     def test_hidden_covariates(self, binary_frame: pd.DataFrame) -> None:

@@ -75,15 +75,15 @@ def test_validation_looks_at_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monk
     """Clusters stay whole, so that validation rows are pairs, too."""
     monkeypatch.setattr(training, "MOST_VALIDATION_ROWS", 64)
     shares: list[float] = []
-    look = training._Run._look
+    gather_rows = training._Run._gather_rows
 
     def watched(self: training._Run) -> None:
-        look(self)
-        there = self.validation.weights > 0
+        gather_rows(self)
+        is_row = self.validation.weights > 0
         treated = self.validation.observed_shares[..., 1]
-        shares.extend(float(own[mask].mean()) for own, mask in zip(treated, there, strict=True))
+        shares.extend(float(member[mask].mean()) for member, mask in zip(treated, is_row, strict=True))
 
-    monkeypatch.setattr(training._Run, "_look", watched)
+    monkeypatch.setattr(training._Run, "_gather_rows", watched)
     riesz.ate("y ~ treat(a) + x", pairs, learner=QUICK, folds=2, cluster="pair")
     assert len(shares) >= 4
     assert all(0.2 < share < 0.8 for share in shares)
@@ -472,11 +472,11 @@ def test_pages_tell_what_the_paper_leaves_open(page: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("verb", "change", "words"),
     [
-        ("ade", {"d": 1e-40}, "the treatment or a covariate goes beyond"),
-        ("ade", {"d": 1e40}, "the moment or its anchor goes beyond"),
-        ("shift", {}, "the treatment goes beyond"),
-        ("outlier in y", {}, "the outcome goes beyond"),
-        ("outlier in x1", {}, "the treatment or a covariate goes beyond"),
+        ("ade", {"d": 1e-40}, "the treatment or a covariate exceeds"),
+        ("ade", {"d": 1e40}, "the moment or its anchor exceeds"),
+        ("shift", {}, "the treatment exceeds"),
+        ("outlier in y", {}, "the outcome exceeds"),
+        ("outlier in x1", {}, "the treatment or a covariate exceeds"),
     ],
 )
 def test_numbers_beyond_single_precision_are_refused(verb: str, change: dict[str, float], words: str) -> None:
@@ -487,7 +487,7 @@ def test_numbers_beyond_single_precision_are_refused(verb: str, change: dict[str
     if verb.startswith("outlier"):
         data.loc[0, verb.split()[-1]] = 1e45
         verb = "ade"
-    with pytest.raises(riesz.LearnerError, match=f"single precision, which ends at 3e38, and {words}"):
+    with pytest.raises(riesz.LearnerError, match=f"single precision, which holds numbers up to 3e38, and {words}"):
         getattr(riesz, verb)("y ~ treat(d) + x1 + x2", data, learner=QUICK, folds=2, **options)
 
 
@@ -495,7 +495,7 @@ def test_tiny_units_of_a_covariate_do_not_break_splines() -> None:
     """Those whose squares vanish are refused."""
     data = dose().assign(x1=lambda frame: 1e-45 * frame["x1"])
     assert np.isfinite(riesz.ade("y ~ treat(d) + x1 + x2", data, learner=QUICK, folds=2).params).all()
-    with pytest.raises(riesz.DataError, match="Column `x1` holds numbers below 1e-100 alone"):
+    with pytest.raises(riesz.DataError, match="Column `x1` holds only numbers below 1e-100"):
         riesz.ade("y ~ treat(d) + x1 + x2", data.assign(x1=1e-75 * data["x1"]), learner=QUICK, folds=2)
 
 

@@ -1,1 +1,1 @@
-"""What learners see of a design: its treatment and covariates as numeric inputs, at the observed rows and at every reading."""
+"""Inputs of learners: the treatment and covariates of a design as numbers, at the observed rows and at every reading."""

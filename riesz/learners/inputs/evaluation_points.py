@@ -1,7 +1,7 @@
 """The points at which learners evaluate functions: each row with every point at which its moment reads mu.
 
-Where the observed row is one of them (binary ATE: it equals the a=1 or the a=0 point) it is not evaluated again. The covariates
-are kept once.
+If the observed row is one of them (for a binary ATE it equals the a=1 or the a=0 point), it is not evaluated again. The covariates
+are stored once.
 
 Shapes: n rows, S points per row, t treatment columns, c covariates' inputs, R readings.
 """
@@ -34,20 +34,21 @@ class EvaluationPoints:
     covariates : ndarray, shape (n, c)
     treatment : ndarray, shape (n, S, t)
     tangent : ndarray, shape (n, S, t)
-        Derivative of the treatment's inputs along the treatment, where some reading is one; else zero.
+        Derivative of the treatment's inputs along the treatment, at points of derivative readings; zero elsewhere.
     raw : ndarray, shape (n, S, arms)
         The treatment itself.
     slope : ndarray, shape (S,)
-        1 where some reading is the derivative along the treatment.
+        1 if some reading at this point is the derivative along the treatment.
     changed : dict
-        Point to (columns of the covariate block, values, tangents or None), where a reading changes covariates.
+        From points to (columns of the covariate block, values, tangents or None), if a reading changes covariates.
     observed : ndarray of int, shape (n,)
         The point of the observed row.
     of_reading : ndarray of int, shape (R,)
+        The point of each reading.
     sources : ndarray of int, shape (t + c,)
         The covariate that each input is made from, -1 for the treatment.
     roles : ndarray of int, shape (t + c,)
-        What each input is of its source: a :class:`~riesz.learners.inputs.expansions.Role`.
+        The :class:`~riesz.learners.inputs.expansions.Role` of each input.
     """
 
     expansions: Expansions
@@ -159,7 +160,7 @@ class _Covariates:
         self.roles = np.concatenate([np.zeros(0, dtype=np.intp), *(how.roles for how in self._expansions)])
 
     def changed(self, point: Points) -> Changed | None:
-        """Which columns of the block a reading changes, to what, and with which tangents; None when it changes none."""
+        """The columns of the block that a reading changes, their values and tangents; None if it changes none."""
         place = {int(column): j for j, column in enumerate(self._sample.covariates)}
         read = [k for k, column in enumerate(point.columns) if int(column) in place]
         before = self._sample.z[:, point.columns[read]]

@@ -1,4 +1,4 @@
-r"""Inputs of learners from the columns of a design: each covariate as it is, with splines, with indicators of mass points.
+r"""Inputs of learners from the columns of a design: each covariate itself, with splines or with indicators of mass points.
 
 A numeric input x may become orthonormal combinations of x and a natural cubic spline of x,
 
@@ -6,8 +6,8 @@ A numeric input x may become orthonormal combinations of x and a natural cubic s
     + (x - t_k)_+^3 \frac{t_{k-1} - t_j}{t_k - t_{k-1}}, \qquad j = 1, \dots, k - 2,
 
 with knots :math:`t_1 < \dots < t_k` at quantiles of the values that are not mass points. Beyond the outer knots it is a straight
-line. Derivatives are exact. A mass point v of a covariate, a value that carries 5% of the weight or more, may give an indicator
-:math:`1\{x = v\}`, unless there are only two values: what zero hours, no debt or a top code do need not be smooth.
+line. Derivatives are exact. A mass point v of a covariate, a value with at least 5% of the weight, may get an indicator
+:math:`1\{x = v\}`, unless there are only two values: the effect of zero hours, no debt or a top code need not be smooth.
 
 Knots, mass points and scales come from the covariates of all rows of a sample, so that every fold has the same inputs.
 """
@@ -30,12 +30,12 @@ _FINER = (0.02, 0.14, 0.26, 0.38, 0.5, 0.62, 0.74, 0.86, 0.98)
 _MANY = 1500  # distinct values that allow the finer knots
 _FEWEST_KNOTS = 4
 _LEAST = 1e-90  # cubes of smaller numbers vanish
-_GRID = 60  # points between the outer knots at which limits are looked for
+_GRID = 60  # points between the outer knots at which limits are computed
 _MASS = 0.05  # share of the weight that makes a value a mass point
 
 
 class Role(IntEnum):
-    """What an input is of the column that it was made from."""
+    """The part of a column that an input stands for: the straight line, a bend, or the indicator of a mass point."""
 
     LINE = 0
     BEND = 1
@@ -53,7 +53,7 @@ class Expansion:
         Empty if there is no spline.
     centre : ndarray, shape (s,)
     rotation : ndarray, shape (s, s)
-        Makes the input and its spline orthonormal on the rows they were made from.
+        Makes the input and its spline orthonormal on the rows from which they were computed.
     atoms : tuple of float
         Values that have an indicator, in ascending order.
     """
@@ -92,7 +92,7 @@ class Expansion:
         return np.concatenate([smooth, x[..., None] == np.array(self.atoms)], axis=-1)
 
     def slopes(self, x: Array) -> Array:
-        """Their derivatives, shape (..., e); those of indicators are zero."""
+        """The derivatives of the features, shape (..., e); those of indicators are zero."""
         smooth = _raw_slopes(x, self.knots) @ self.rotation
         return np.asarray(np.concatenate([smooth, np.zeros((*x.shape, len(self.atoms)))], axis=-1))
 
@@ -105,7 +105,7 @@ class Expansions:
     Attributes
     ----------
     treatment : Expansion or None
-        None leaves the treatment as it is.
+        With None the treatment is not changed.
     covariates : tuple of Expansion
     """
 
@@ -137,7 +137,7 @@ def make_expansions(sample: Design, *, splines: bool, indicators: bool) -> Expan
 
 
 def mass_points(x: Array, weights: Array) -> tuple[float, ...]:
-    """The values of a column that carry 5% of the weight or more, if it has more than two values.
+    """The values of a column with at least 5% of the weight, if it has more than two values.
 
     Examples
     --------
@@ -158,8 +158,8 @@ def mass_points(x: Array, weights: Array) -> tuple[float, ...]:
 def make_expansion(x: Array, atoms: tuple[float, ...] = (), *, splines: bool = True) -> Expansion:
     """An expansion for the values of one input.
 
-    Without splines, or with few distinct values beside the mass points, or with hardly any spread between the knots, the input
-    stays as it is, with the indicators of its mass points.
+    Without splines, or if there are few distinct values besides the mass points or hardly any spread between the knots, the input
+    itself is used, with the indicators of its mass points.
     """
     line = Expansion(np.empty(0), np.zeros(1), np.ones((1, 1)), atoms)
     if not splines:
@@ -178,7 +178,7 @@ def make_expansion(x: Array, atoms: tuple[float, ...] = (), *, splines: bool = T
 
 
 def _apart(knots: Array) -> Array:
-    """Knots without those that nearly coincide with the one before."""
+    """The knots except those that nearly coincide with the one before."""
     least = 1e-3 * np.ptp(knots)
     kept = [knots[0]]
     for knot in knots[1:]:
@@ -199,7 +199,7 @@ def _raw_slopes(x: Array, knots: Array) -> Array:
 
 
 def _spline(x: Array, knots: Array, power: int) -> Array:
-    """The spline of the module's text with another power, shape (..., k - 2)."""
+    """The spline of the module's docstring with another power, shape (..., k - 2)."""
 
     def above(t: Array) -> Array:
         gap = np.maximum(x[..., None] - t, 0.0)

@@ -1,4 +1,4 @@
-"""What inputs are divided by before they are penalised or learned from."""
+"""The units of inputs, by which they are divided before they are penalised or used by a network."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from riesz.arrays import Array
 
 
 def units(columns: Array, share: Array, constant: float) -> Array:
-    """What columns are divided by: standard deviations, but the range where there are two values.
+    """The numbers by which columns are divided: standard deviations, or the range of columns with two values.
 
-    The deviation of a dummy says how rare it is. Divided by it, a rare one would tower over the other inputs in its few rows.
+    The standard deviation of a rare dummy is small. Divided by it, the dummy would be far larger than the other inputs in its few
+    rows.
 
     Parameters
     ----------
@@ -18,7 +19,7 @@ def units(columns: Array, share: Array, constant: float) -> Array:
     share : ndarray, shape (n,)
         Weights of the rows, with sum one.
     constant : float
-        What columns are divided by that do not vary.
+        The number by which columns that do not vary are divided.
     """
     least, most = columns.min(axis=0), columns.max(axis=0)
     centre = share @ columns

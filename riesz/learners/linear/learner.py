@@ -45,7 +45,7 @@ from riesz.storage.coding import stored
 
 Penalty = float | Literal["loo"]
 
-_NEXT_TO_NOTHING = 1e-8  # share of the largest curvature; moments are divided by it, so it is not zero
+_LEAST_CURVATURE = 1e-8  # share of the largest curvature; not zero, because moments are divided by the curvature
 _ROWS_PER_COLUMN = 10
 
 
@@ -54,8 +54,8 @@ _ROWS_PER_COLUMN = 10
 class Linear(Learner):
     """Closed-form learner: linear in the formula's columns, float64, deterministic.
 
-    Instant where networks train for seconds or minutes, but it bends only where the formula does: let the treatment interact
-    (``treat(a) * (...)``) unless the effect is the same for everyone.
+    Fast, where networks train for seconds or minutes, but mu has only the curves and interactions that the formula names: let the
+    treatment interact (``treat(a) * (...)``) unless the effect is the same for everyone.
 
     Under ``family="gaussian"`` mu is a ridge regression; under ``family="binomial"`` it is a ridge-penalised logistic
     regression, whose moments act on the probability. The Riesz representer is linear in the columns either way; under
@@ -66,20 +66,22 @@ class Linear(Learner):
     penalty : float or "loo"
         Ridge penalty of mu, per row and on standardised columns (the intercept is free); ``"loo"`` picks the one with the
         smallest leave-one-out error, leave-one-cluster-out when there are clusters. 0 is least squares. A product with a
-        continuous treatment, or a power of it, counts by what it adds to its parts: the treatment's zero does not matter. With
-        more than 20,000 rows a random part of them, drawn from the seed, is left out in turn.
+        continuous treatment, or a power of it, is penalised only for what it adds to its parts, so that the treatment's zero does
+        not matter. With more than 20,000 rows only a random part of them, drawn from the seed, is left out in turn.
     rr_penalty : float or "loo"
         The same for the Riesz representer, with the leave-one-out Riesz loss.
     rr : {"constrained", "riesz"}
         ``"constrained"`` solves the paper's moment-constrained problem; its scale comes from the estimation sample.
-        ``"riesz"`` minimises the automatic-debiasing loss, whose scale is learned with the rest.
+        ``"riesz"`` minimises the automatic-debiasing loss, which also learns the scale.
 
     Examples
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.ate("y ~ treat(a) * .", data, learner=riesz.Linear(penalty=0, rr_penalty=0)).nobs
-    500
+    >>> fit = riesz.ate("y ~ treat(a) * .", data, learner=riesz.Linear(penalty=0, rr_penalty=0))
+    >>> fit.tidy()[["term", "estimate", "std_error"]].round(2)
+      term  estimate  std_error
+    0  ATE      1.45       0.18
     """
 
     penalty: Penalty = "loo"
@@ -100,7 +102,7 @@ class Linear(Learner):
         for name, value in (("penalty", self.penalty), ("rr_penalty", self.rr_penalty)):
             if value == 0 and columns >= rows:
                 raise LearnerError(
-                    f"The design has {columns} columns and a training set only {rows} rows, and Linear({name}=0) asks for "
+                    f"The design has {columns} columns and a training set only {rows} rows, and Linear({name}=0) sets "
                     f"no penalty: there is no unique solution. Use {name}='loo' or a positive penalty, fewer columns, or "
                     "fewer folds."
                 )
@@ -110,7 +112,7 @@ class Linear(Learner):
         if design.interacted or design.strata is None:
             return []
         return [
-            "The formula has no interaction with the treatment, so this learner takes the effect to be the same for everyone; "
+            "The formula has no interaction with the treatment, so this learner assumes that the effect is the same for everyone; "
             "treat(a) * (...) lets it vary."
         ]
 
@@ -165,7 +167,7 @@ class LinearFit(Fit):
 
 
 def probability(index: Evaluation) -> Evaluation:
-    """The expit of an index."""
+    """The probability with this logit index."""
     at = expit(index.values)
     return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
 
@@ -220,11 +222,11 @@ def riesz_coefficients(
 
 def need_identification(design: Design, rows: int) -> None:
     """Refuse an estimand that reads a combination of columns that is zero in every training set of this size."""
-    lost = unidentified(design) if len(design.names) < rows else None
-    if lost is not None:
+    combination = unidentified(design) if len(design.names) < rows else None
+    if combination is not None:
         raise LearnerError(
-            f"The estimand is not identified: a combination of the columns {listing(lost[1])} is zero on every row, but not at "
-            "the counterfactual rows that the estimand reads. Either a covariate repeats the treatment (leave it out), or "
+            f"The estimand is not identified: a combination of the columns {listing(combination[1])} is zero on every row, but not "
+            "at the counterfactual rows that the estimand reads. Either a covariate repeats the treatment (leave it out), or "
             "some cell of a factor has no rows in one of the arms (merge levels, drop the interaction, or drop those rows), or a "
             "variable is so far from zero that rounding hides what its power adds (centre it: write center(x) for x)."
         )
@@ -233,13 +235,13 @@ def need_identification(design: Design, rows: int) -> None:
 def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, seed: int = 0) -> tuple[Array, float]:
     """Ridge-penalised logistic regression by iteratively reweighted least squares.
 
-    The penalty is chosen anew on each of the first steps by the leave-one-out error of the working regression (performance
-    iteration), then kept. For ``units`` and ``seed`` see :func:`~riesz.learners.linear.ridge.make_basis`.
+    In each of the first steps the penalty is chosen by the leave-one-out error of the working regression (performance iteration);
+    then it is kept. For ``units`` and ``seed`` see :func:`~riesz.learners.linear.ridge.make_basis`.
     """
     y, weights = design.y, design.weights
     eta = np.log((y + 0.5) / (1.5 - y))
     lam = np.nan
-    for step in range(25):  # more are of use only to separated data, whose index has no end
+    for step in range(25):  # more steps matter only for separated data, where the index grows without bound
         mu = expit(eta)
         curvature = np.clip(mu * (1.0 - mu), 1e-6, None)
         working = eta + (y - mu) / curvature
@@ -256,7 +258,7 @@ def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, s
 
 
 def _curvature(design: Design, theta: Array) -> Evaluation:
-    """V = mu (1 - mu) at the training rows and at their readings, shape (n,), and at least :func:`_least`."""
+    """The curvature v = mu (1 - mu) at the training rows and at their readings, shape (n,); at least :func:`_least`."""
     index = design.linear(theta)
     p, observed = expit(index.values), expit(index.observed)
     curvature = observed * (1 - observed)
@@ -270,8 +272,8 @@ def _curvature(design: Design, theta: Array) -> Evaluation:
 def _least(curvature: Array, weights: Array, columns: int) -> float:
     """The least curvature used: tiny, unless the logit separates the outcomes on almost all rows.
 
-    Then rr would rest on the few remaining rows. So that Kish's effective number of rows is at least ten for each
-    column (or half of those there are), the others get a common curvature.
+    Then rr would depend on the few remaining rows. The other rows get a common curvature, such that Kish's effective number of
+    rows is at least ten per column (or half of its largest possible value).
     """
 
     def effective(least: float) -> float:
@@ -279,7 +281,7 @@ def _least(curvature: Array, weights: Array, columns: int) -> float:
         return float(counted.sum() ** 2 / (counted**2).sum())
 
     most = float(curvature.max())
-    low = max(_NEXT_TO_NOTHING * most, float(np.finfo(float).tiny))
+    low = max(_LEAST_CURVATURE * most, float(np.finfo(float).tiny))
     needed = min(_ROWS_PER_COLUMN * columns, effective(most) / 2)
     if effective(low) >= needed:
         return low

@@ -1,8 +1,8 @@
 r"""Which columns of a design are part of others: a and x of their product a:x, a of its square.
 
-Adding a constant to a turns a:x into a:x + c x. The span of the columns stays what it is, but a penalty on the coefficients of
-standardised columns does not, unless a product (or power) counts only by what it adds to its parts. Columns are compared by
-their names: factors separated by colons, each a power of a variable or something that is taken as it is (a dummy, a column of a
+Adding a constant c to a turns a:x into a:x + c x. The span of the columns stays the same, but a penalty on the coefficients of
+standardised columns changes, unless a product (or power) is penalised only for what it adds to its parts. Columns are compared by
+their names: factors separated by colons, each a power of a variable or a term that is not taken apart (a dummy, a column of a
 spline, a logarithm).
 """
 
@@ -17,7 +17,7 @@ Exponents = Counter[str]
 
 @lru_cache(maxsize=64)
 def parts(names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """For each column the places of those that are part of it, the intercept left out.
+    """For each column the positions of the columns that are part of it, without the intercept.
 
     Examples
     --------
@@ -35,8 +35,8 @@ def parts(names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         if powers.total() < 2:  # the parts of a single factor are constants
             nested.append(())
             continue
-        near = {place for factor in powers for place in by_factor[factor]}
-        nested.append(tuple(sorted(place for place in near if exponents[place] < powers)))
+        sharing = {place for factor in powers for place in by_factor[factor]}  # columns with a factor in common
+        nested.append(tuple(sorted(place for place in sharing if exponents[place] < powers)))
     return tuple(nested)
 
 

@@ -9,9 +9,9 @@ penalty :math:`\lambda` is :math:`T\,(b / (1 + \lambda d))`, for the outcome wit
 Riesz loss :math:`E_n[\alpha^2 - 2 m(\alpha)]` with :math:`b = \sum_i \omega_i T' m(z)_i`. One basis serves every penalty, and
 leaving one row (or one cluster) out is a rank-one (or small-rank) correction.
 
-Rows are visited a block at a time; nothing of size n x p is copied. The basis is orthonormalised twice (Cholesky-QR2), which
-is as accurate as a QR decomposition for all but hopeless designs. In large samples a random part of the rows (or clusters) is
-left out in turn, which is plenty to tell penalties apart.
+Rows are visited block by block; nothing of size n x p is copied. The basis is orthonormalised twice (Cholesky-QR2), which
+is as accurate as a QR decomposition unless the design is extremely ill-conditioned. In large samples only a random part of the
+rows (or clusters) is left out in turn, which is enough to compare penalties.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from riesz.learners.linear.standardise import Standard, directions, standardise
 Part = npt.NDArray[np.intp]
 Place = slice | Part
 
-_MOST_LEFT_OUT = 20_000  # rows that are left out in turn, at most
+_MOST_LEFT_OUT = 20_000  # most rows that are left out in turn
 _MOST_CLUSTERS = 200  # the same for clusters, which cost more, ...
 _WORK = 2e8  # ... unless leaving more of them out takes no more multiplications than these
 _SMALL = 4  # a cluster is small when there are this many directions for each of its rows
-_ALONE = 1e-8  # a row or cluster with less room than this is the only one that shows a direction
+_ALONE = 1e-8  # if 1 - leverage is below this, some direction varies in this row or cluster alone
 GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e2, 17)])  # penalties tried, per row and for standardised columns
 
 
 @dataclass(frozen=True)
 class Basis:
-    """The basis of the module's text.
+    """The basis T of the module's docstring.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Basis:
         The function v by which the inner product E[v f g] is weighted, on top of the weights; the Riesz loss is then
         E_n[v alpha^2 - 2 m(v alpha)].
     seed : int
-        Of the part of the rows (or clusters) that are left out in turn, when they are many.
+        Determines the random part of the rows (or clusters) that is left out in turn, if there are many.
     """
 
     transform: Array
@@ -71,12 +71,12 @@ class Basis:
 
     @property
     def rank(self) -> int:
-        """How many directions the design spans, k."""
+        """The number of directions that the design spans, k."""
         return len(self.penalty)
 
     @property
     def penalties(self) -> Array:
-        """Those to choose from; none at all is one of them only if there are more rows than directions."""
+        """The penalties to choose from; zero is among them only if there are more rows than directions."""
         return GRID if self.rank < len(self.shares) else GRID[1:]
 
     def shrink(self, lam: float | Array) -> Array:
@@ -89,14 +89,14 @@ class Basis:
 
 
 def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Design, Array, Array]]:
-    """Positions, rows, columns z and q = T'z, a block at a time."""
+    """Positions, rows, columns z and q = T'z, block by block."""
     for place, block in design.blocks():
         z = block.z
         yield place, block, z, z @ transform
 
 
 def _part(design: Design, basis: Basis) -> Part | None:
-    """The rows that are left out in turn; None when all are."""
+    """The rows that are left out in turn; None if all are."""
     return draw_part(len(design), _MOST_LEFT_OUT, basis.seed) if len(design) > _MOST_LEFT_OUT else None
 
 
@@ -155,7 +155,7 @@ def make_span(design: Design, weights: Array, targets: Array, tilt: Evaluation |
         weighted = q * shares[place, None]
         gram += weighted.T @ q
         projected += weighted.T @ targets[:, place].T
-    values, vectors = np.linalg.eigh(gram)  # close to one: the second pass cleans up what the first left
+    values, vectors = np.linalg.eigh(gram)  # close to one: this second pass removes the rounding errors of the first
     turn = vectors / np.sqrt(values)
     return Span(standard, inner @ turn, shares, turn.T @ projected, tilt)
 
@@ -176,11 +176,11 @@ def make_basis(
     weights : ndarray, shape (n,)
         Non-negative.
     targets : ndarray, shape (targets, n)
-        What is to be regressed: the outcome, anchors.
+        The variables to regress: the outcome, anchors.
     tilt : Evaluation, shape (n,), optional
         See :class:`Basis`; the weights are multiplied by it.
     units : ndarray, shape (p,), optional
-        What columns are divided by before their coefficients are penalised alike; by default their standard deviations.
+        What columns are divided by before their coefficients get the same penalty; by default their standard deviations.
     seed : int
         See :class:`Basis`.
 
@@ -210,7 +210,7 @@ def moments(design: Design, basis: Basis) -> Array:
 
 
 def _smallest(grid: Array, loss: Array, basis: Basis, part: Part | None) -> tuple[float, float]:
-    """The best penalty and its loss, that of a part of the rows made comparable with that of all."""
+    """The best penalty and its loss; the loss of a part of the rows is scaled up to that of all rows."""
     if part is not None:
         loss = loss / basis.shares[part].sum()
     best = np.nanargmin(loss)
@@ -227,7 +227,7 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
     for place, _, _, q in _left_out(design, basis, part):
         share = basis.shares[place, None]
         room = 1.0 - share * (q**2 @ shrink)
-        alone = room < _ALONE  # a direction that this row alone shows: without it there is nothing to predict from
+        alone = room < _ALONE  # some direction varies in this row alone, so the other rows cannot predict it
         error = (response[place, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
         loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
     return _smallest(grid, loss, basis, part)
@@ -264,8 +264,8 @@ def _choose_by_groups(
 ) -> tuple[float, float]:
     """Leave one cluster out: {diag(1 + lambda d) - C_g} theta = b - b_g for each cluster g and penalty.
 
-    With many clusters a random part of them is left out in turn: at least two hundred, more if they are small. Small ones are a
-    small-rank correction. Those of one size are left out together.
+    With many clusters a random part of them is left out in turn: at least two hundred, more if they are small. For small clusters
+    this is a small-rank correction. Clusters of the same size are handled together.
     """
     assert design.groups is not None
     order = np.argsort(design.groups, kind="stable")
@@ -276,12 +276,12 @@ def _choose_by_groups(
     shrink = basis.shrink(grid)
     loss = np.zeros(len(grid))
     for size in sorted({len(members) for members in clusters}):
-        alike = np.stack([members for members in clusters if len(members) == size])
+        same_size = np.stack([members for members in clusters if len(members) == size])
         small = _SMALL * size <= basis.rank
         most = max(BLOCK // (len(grid) * (size if small else basis.rank) * basis.rank), 1)
-        for first in range(0, len(alike), most):
+        for first in range(0, len(same_size), most):
             go_on()
-            place = alike[first : first + most].ravel()
+            place = same_size[first : first + most].ravel()
             block = design.take(place)
             z, share = block.z, basis.shares[place]
             q = z @ basis.transform
@@ -296,8 +296,8 @@ def _choose_by_groups(
 
 def _cluster_limit(size: float, rank: int, penalties: int) -> int:
     """How many clusters of a size are left out in turn: two hundred, or as many as the work allows."""
-    each = 30 * size**3 + size**2 * rank if _SMALL * size <= rank else rank**3 + size * rank**2
-    return max(_MOST_CLUSTERS, int(_WORK / (penalties * each)))
+    cost = 30 * size**3 + size**2 * rank if _SMALL * size <= rank else rank**3 + size * rank**2
+    return max(_MOST_CLUSTERS, int(_WORK / (penalties * cost)))
 
 
 def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
@@ -329,7 +329,7 @@ def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int,
 
 
 def _without_large(q: Array, m: Array, y: Array | None, share: Array, size: int, b: Array, shrink: Array) -> Array:
-    """The same for clusters with about as many rows as there are directions, or more: solve as it stands."""
+    """The same for clusters with about as many rows as there are directions, or more: solve the full system."""
     share = share.reshape(-1, size)
     q, m = q.reshape(*share.shape, -1), m.reshape(*share.shape, -1)
     left = np.repeat(-(q.swapaxes(1, 2) @ (share[..., None] * q))[:, None], shrink.shape[1], axis=1)
@@ -341,7 +341,7 @@ def _without_large(q: Array, m: Array, y: Array | None, share: Array, size: int,
 
 
 def _solve(left: Array, right: Array) -> Array:
-    """Solve for every penalty; one that leaves a direction only this cluster shows has no solution, and NaN rules it out."""
+    """Solve for every penalty; NaN where there is no solution, because some direction varies in this cluster alone."""
     right = np.broadcast_to(right, left.shape[:-1])
     try:
         return np.asarray(np.linalg.solve(left, right[..., None])[..., 0])

@@ -1,4 +1,4 @@
-"""Standardised columns, the directions that they span on some rows, and combinations that no row shows.
+"""Standardised columns, the directions that they span on some rows, and combinations that are zero on every row.
 
 In: a design and the shares of its rows. Out: what :mod:`riesz.learners.linear.ridge` builds its basis from.
 """
@@ -17,13 +17,13 @@ from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.learners.linear.nesting import parts
 
-_DOUBTFUL = 1e-9  # directions with a smaller share of the largest eigenvalue are looked at twice
-_NULL = 1e-18  # and are collinear when their mean square, of standardised columns, is smaller than this
+_DOUBTFUL = 1e-9  # directions with a smaller share of the largest eigenvalue are computed again
+_NULL = 1e-18  # and count as collinear if their mean square, of standardised columns, is smaller than this
 
 
 @dataclass(frozen=True)
 class Standard:
-    """Standardised columns: (z - centre) / spread, the intercept left alone, products and powers freed of their parts.
+    """Standardised columns: (z - centre) / spread, except the intercept; products and powers without their parts.
 
     Attributes
     ----------
@@ -47,12 +47,12 @@ class Standard:
     repeated: npt.NDArray[np.bool_] | None = None
 
     def apply(self, z: Array) -> Array:
-        """Standardise rows; more precise than ``z @ matrix`` when means are large."""
+        """Standardise rows; more precise than ``z @ matrix`` if means are large."""
         scaled = (z - self.centre) / self.spread
         return scaled if self.turn is None else np.asarray(scaled @ self.turn)
 
     def coefficients(self, combinations: Array) -> Array:
-        """``matrix @ combinations``, without that matrix: there may be many columns."""
+        """``matrix @ combinations`` without computing the matrix, since there may be many columns."""
         unscaled = (combinations if self.turn is None else np.asarray(self.turn @ combinations)) / self.spread[:, None]
         if self.intercept is not None:
             unscaled[self.intercept] -= self.centre @ unscaled
@@ -71,7 +71,7 @@ def standardise(design: Design, shares: Array) -> Standard:
     """Weighted means and standard deviations of the columns, and what products add to their parts."""
     names = design.names
     intercept = names.index("Intercept") if "Intercept" in names else None
-    start = design.sample.take([0]).z[0]  # sums of squares around a row of the data lose nothing to large means
+    start = design.sample.take([0]).z[0]  # sums of squares around a row of the data stay precise if means are large
     first, second = np.zeros(len(names)), np.zeros(len(names))
     for place, block in design.blocks():
         gap = block.z - start
@@ -85,10 +85,12 @@ def standardise(design: Design, shares: Array) -> Standard:
     else:
         centre, spread = mean, np.sqrt(variance)
         centre[intercept], spread[intercept], penalised[intercept] = 0.0, 1.0, 0.0
-    constant = spread <= 1e-9 * np.abs(mean)  # rounding leaves a constant a spread of its own
+    constant = spread <= 1e-9 * np.abs(
+        mean
+    )  # because of rounding, the spread of a constant column may not be exactly zero
     standard = Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
-    inside = _parts_of_products(design)
-    return standard if intercept is None or not any(inside) else _freed(standard, design, shares, inside)
+    parts_of = _parts_of_products(design)
+    return standard if intercept is None or not any(parts_of) else _without_parts(standard, design, shares, parts_of)
 
 
 def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
@@ -96,40 +98,44 @@ def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
     if design.strata is not None:
         return ()
     covariates = set(design.covariates.tolist())
-    return tuple(() if place in covariates else inside for place, inside in enumerate(parts(design.names)))
+    return tuple(() if place in covariates else nested for place, nested in enumerate(parts(design.names)))
 
 
-def _freed(standard: Standard, design: Design, shares: Array, inside: tuple[tuple[int, ...], ...]) -> Standard:
-    """The same with products and powers freed of their parts.
+def _without_parts(
+    standard: Standard, design: Design, shares: Array, parts_of: tuple[tuple[int, ...], ...]
+) -> Standard:
+    """The same with products and powers replaced by their residuals in regressions on their parts.
 
-    More than once: far from zero a cube is nearly collinear with its square, and the square with a line.
+    This is done more than once: far from zero a cube is nearly collinear with its square, and the square with a line.
     """
-    alike: dict[tuple[int, ...], list[int]] = {}
-    for place, nested in enumerate(inside):
+    by_parts: dict[tuple[int, ...], list[int]] = {}
+    for place, nested in enumerate(parts_of):
         if nested:
-            alike.setdefault(nested, []).append(place)
-    products = np.array([bool(nested) for nested in inside])
-    turn = sparse.eye_array(len(inside), format="csc")
-    size = 1.0 + np.abs(standard.centre) / standard.spread  # of the numbers that rounding is a share of
-    for _ in range(1 + _depth(inside)):
+            by_parts.setdefault(nested, []).append(place)
+    products = np.array([bool(nested) for nested in parts_of])
+    turn = sparse.eye_array(len(parts_of), format="csc")
+    size = 1.0 + np.abs(standard.centre) / standard.spread  # rounding errors are in proportion to it
+    for _ in range(1 + _depth(parts_of)):
         gram = _gram(design, replace(standard, turn=turn), shares)
-        step = sparse.lil_array(sparse.eye_array(len(inside)))
-        for nested, places in alike.items():
+        step = sparse.lil_array(sparse.eye_array(len(parts_of)))
+        for nested, places in by_parts.items():
             step[np.ix_(nested, places)] = -np.linalg.lstsq(
                 gram[np.ix_(nested, nested)], gram[np.ix_(nested, places)], rcond=1e-12
             )[0]
         turn = (turn @ step).tocsc()
-        left = np.sqrt(np.clip((step.T @ gram @ step).diagonal(), 0.0, None))
-        adds = products & (left > 100 * np.finfo(float).eps * (abs(turn).T @ size))  # others repeat their parts
-        turn = (turn @ sparse.diags_array(1.0 / np.where(adds, left, 1.0))).tocsc()
+        residual_spread = np.sqrt(np.clip((step.T @ gram @ step).diagonal(), 0.0, None))
+        adds = products & (
+            residual_spread > 100 * np.finfo(float).eps * (abs(turn).T @ size)
+        )  # others repeat their parts
+        turn = (turn @ sparse.diags_array(1.0 / np.where(adds, residual_spread, 1.0))).tocsc()
     return replace(standard, turn=turn, repeated=products & ~adds)
 
 
-def _depth(inside: Sequence[Sequence[int]]) -> int:
-    """How often parts have parts themselves."""
-    depth = [0] * len(inside)
-    for place in sorted(range(len(inside)), key=lambda place: len(inside[place])):
-        depth[place] = max((1 + depth[part] for part in inside[place]), default=0)
+def _depth(parts_of: Sequence[Sequence[int]]) -> int:
+    """The largest number of levels on which parts have parts themselves."""
+    depth = [0] * len(parts_of)
+    for place in sorted(range(len(parts_of)), key=lambda place: len(parts_of[place])):
+        depth[place] = max((1 + depth[part] for part in parts_of[place]), default=0)
     return max(depth)
 
 
@@ -145,7 +151,7 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
     """Combinations of standardised columns that are nearly orthonormal on the rows, and those that are zero on every row.
 
     Directions that look collinear are computed again separately, to distinguish a small one from rounding error. With more
-    columns than rows they are found among the rows, in a problem of that size.
+    columns than rows they are computed from the products of rows, a problem of that size.
 
     Returns
     -------
@@ -156,7 +162,7 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
     wide = len(standard.spread) > len(design)
     kept = slice(None) if standard.repeated is None else ~standard.repeated
     every = np.empty((len(standard.spread), 0)) if wide else np.eye(len(standard.spread))
-    gone = every[:, :0] if wide or standard.repeated is None else every[:, standard.repeated]
+    redundant = every[:, :0] if wide or standard.repeated is None else every[:, standard.repeated]
     if wide:
         values, axes = _among_rows(design, standard, shares, kept)
     else:
@@ -164,16 +170,16 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
     sure = values > _DOUBTFUL * values[-1]
     inner = axes[:, sure] / np.sqrt(values[sure])
     if sure.all():
-        return inner, gone
+        return inner, redundant
     values, doubtful = _among_columns(design, standard, shares, axes[:, ~sure])
     rounding = 10 * np.finfo(float).eps * float(np.max(np.abs(standard.centre) / standard.spread, initial=0.0))
     real = values > max(_NULL, rounding**2)
-    null = every if wide else np.hstack([doubtful[:, ~real], gone])
+    null = every if wide else np.hstack([doubtful[:, ~real], redundant])
     return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), null
 
 
 def _among_columns(design: Design, standard: Standard, shares: Array, at: Array) -> tuple[Array, Array]:
-    """Mean squares of combinations of columns that are orthogonal on the rows, and the combinations, made from given ones."""
+    """Combinations of given ones that are orthogonal on the rows: their mean squares, and the combinations."""
     gram = np.zeros((at.shape[1], at.shape[1]))
     for place, block in design.blocks():
         q = standard.apply(block.z) @ at
@@ -183,25 +189,25 @@ def _among_columns(design: Design, standard: Standard, shares: Array, at: Array)
 
 
 def _among_rows(design: Design, standard: Standard, shares: Array, which: Any) -> tuple[Array, Array]:
-    """The same for some of the columns, those of mean square zero left out, from the products of rows."""
+    """The same for some of the columns, from the products of rows; combinations of mean square zero are left out."""
     columns = np.sqrt(shares)[:, None] * standard.apply(design.z)
     values, vectors = np.linalg.eigh(columns[:, which] @ columns[:, which].T)
-    there = values > len(values) * np.finfo(float).eps * values[-1]
-    directions = np.zeros((columns.shape[1], int(there.sum())))
-    directions[which] = columns[:, which].T @ (vectors[:, there] / np.sqrt(values[there]))
-    return values[there], directions
+    positive = values > len(values) * np.finfo(float).eps * values[-1]
+    directions = np.zeros((columns.shape[1], int(positive.sum())))
+    directions[which] = columns[:, which].T @ (vectors[:, positive] / np.sqrt(values[positive]))
+    return values[positive], directions
 
 
 def unidentified(design: Design) -> tuple[int, list[str]] | None:
-    """Find a component that reads a combination of columns which is zero on every row, but not where the moment looks.
+    """Find a component that reads a combination of columns which is zero on every row, but not at the readings.
 
-    A covariate that repeats the treatment does that, and a cell without rows in one arm. No data can tell that
-    combination's coefficient, so the estimate would be arbitrary.
+    A covariate that repeats the treatment gives such a combination, and so does a cell without rows in one arm. The data do not
+    determine the combination's coefficient, so the estimate would be arbitrary.
 
     Returns
     -------
     (component, columns) or None
-        The columns that take part, the heaviest first.
+        The columns of the combination, those with the largest weights first.
     """
     shares = design.weights / design.weights.sum()
     standard = standardise(design, shares)

@@ -33,7 +33,7 @@ from riesz.learners.neural.engine.storage import StoredNetworks, restore, store
 from riesz.learners.neural.engine.training import Member
 from riesz.learners.neural.objectives.base import Objective
 
-_MOST_SIDE_BY_SIDE = 10**6  # in a file: more would fill the memory of a refit
+_MOST_SIDE_BY_SIDE = 10**6  # accepted from a file; more would fill the memory in a refit
 
 #: The stages of the paper's supplement, for its ATE and its ADE benchmark.
 PAPER_STAGES = {
@@ -41,8 +41,8 @@ PAPER_STAGES = {
     "ade": (Stage(1e-3, 100, 2), Stage(1e-4, 300, 20)),
 }
 
-#: Its other settings that MADNet and the comparators share: sizes, units, optimiser, rows. Not the larger learning rate of the
-#: treatment's main effect, which is MADNet's alone.
+#: The paper's other settings that MADNet and the comparators share: sizes, units, optimiser, rows. The larger learning rate of the
+#: treatment's main effect is not among them; only MADNet has it.
 PAPER_SETTINGS = {
     "width": 200,
     "depth": 3,
@@ -62,7 +62,7 @@ PAPER_SETTINGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkLearner(Learner):
-    """Settings of networks and of their training; a learner adds its own and an objective.
+    """Settings of networks and of their training; a learner adds further settings and an objective.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ class NetworkLearner(Learner):
             "batch_size": 32,
             "repeats": 1,
         }
-        known = {field.name for field in fields(cls)}
-        return cls(stages=(Stage(1e-2, 6, 6),), **{name: value for name, value in small.items() if name in known})
+        settings = {field.name for field in fields(cls)}
+        return cls(stages=(Stage(1e-2, 6, 6),), **{name: value for name, value in small.items() if name in settings})
 
     def __post_init__(self) -> None:
         choices = {"keep": self.keeps, "inputs": ("standard", "paper"), "redraw": (True, False)}
-        whole = [
+        whole_numbers = [
             "width",
             "depth",
             "batch_size",
@@ -120,7 +120,7 @@ class NetworkLearner(Learner):
             "validation",
             *(["bias_learning_rate"] if self.bias_learning_rate is not None else []),
         ]
-        check_settings(self, choices, whole, numbers)
+        check_settings(self, choices, whole_numbers, numbers)
         name = type(self).__name__
         if not self.momentum < 1:
             raise LearnerError(f"{name}(momentum={self.momentum!r}): expected a share below 1.")
@@ -137,8 +137,8 @@ class NetworkLearner(Learner):
     def _check_own_settings(self) -> None:
         """Refuse settings of the subclass."""
 
-    def _seen(self, sample: Design) -> tuple[Design, Expansions]:
-        """The sample that networks are trained on, and how their inputs are made from it: treatment and covariates."""
+    def _training_sample(self, sample: Design) -> tuple[Design, Expansions]:
+        """The sample that networks are trained on, and how their inputs, treatment and covariates, are made from it."""
         return sample, make_expansions(sample, splines=False, indicators=self.inputs == "standard")
 
     @abstractmethod
@@ -151,12 +151,12 @@ class NetworkLearner(Learner):
         return Shape(feed.inputs, linear, feed.heads, self.width, self.depth, *self._outcome_layers(), extras=extras)
 
     def _scale(self, design: Design, inputs: Array) -> Scale:
-        """Units of a training set, and of its anchor."""
+        """The scales of a training set and of its anchor."""
         return make_scale(design, inputs, self.inputs)
 
     @abstractmethod
     def objective(self, family: str) -> Objective:
-        """What the networks are trained for."""
+        """What the networks minimise, and how mu and rr are read from them."""
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         return []
@@ -170,12 +170,12 @@ class NetworkLearner(Learner):
         return restore(content, sample, self.objective(sample.family))
 
     def _check_sizes(self, fit: StoredNetworks) -> None:
-        """The networks of a file must have the sizes of the settings, which a refit would use: a file could state any size."""
+        """Refuse networks from a file whose sizes differ from the settings, which a refit uses: a file may claim any size."""
         sizes = (self.width, self.depth, *self._outcome_layers())
         shapes = [network.shape for network in fit.networks]
-        same = all((shape.width, shape.depth, shape.head_width, shape.head_depth) == sizes for shape in shapes)
-        if not same or len(shapes) != self.networks or (self.side_by_side or 0) > _MOST_SIDE_BY_SIDE:
-            raise ValueError("networks of another size than the settings say")
+        same_sizes = all((shape.width, shape.depth, shape.head_width, shape.head_depth) == sizes for shape in shapes)
+        if not same_sizes or len(shapes) != self.networks or (self.side_by_side or 0) > _MOST_SIDE_BY_SIDE:
+            raise ValueError("the networks' sizes differ from the settings")
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         return fit_by_signature(designs, seeds, lambda group, group_seeds: self._train(group, group_seeds, watch))
@@ -183,9 +183,9 @@ class NetworkLearner(Learner):
     def _train(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> list[Fit]:
         """Train the networks of designs that can share a feed."""
         samples = {design.key: design.sample for design in designs}
-        seen = {key: self._seen(sample) for key, sample in samples.items()}
-        inputs = [expansions for _, expansions in seen.values()]
-        feed = Feed([sample for sample, _ in seen.values()], find_device(self.device), inputs)
+        training = {key: self._training_sample(sample) for key, sample in samples.items()}
+        inputs = [expansions for _, expansions in training.values()]
+        feed = Feed([sample for sample, _ in training.values()], find_device(self.device), inputs)
         objective = self.objective(designs[0].family)
         shape = self._shape(feed, designs[0].components, objective)
         members: list[Member] = []
@@ -193,7 +193,7 @@ class NetworkLearner(Learner):
             rows = design.index
             if self.most_rows is not None:
                 rows = rows[draw_part(len(rows), self.most_rows, seed)]
-            trained_on = seen[design.key][0].take(rows)
+            trained_on = training[design.key][0].take(rows)
             scale = self._scale(trained_on, feed.inputs_of(trained_on))
             draws = len(self.stages) if self.redraw else 1
             members += draw_members(trained_on, seed, feed, scale, self.networks, self.validation, draws)

@@ -1,7 +1,7 @@
-"""Networks whose body takes only the covariates, with one outcome head per arm: what they are trained on.
+"""Networks whose body takes only the covariates, with one outcome head per arm, and the samples that they are trained on.
 
-Such networks learn from the observed rows only, so that they are trained on a sample whose moment reads those and nothing else;
-predictions are made for the given design.
+Such networks learn from the observed rows only, so the moment of their training sample reads the observed rows and no others.
+Predictions are made for the given design.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ class ArmByArm(NetworkLearner):
     """A learner whose networks take only covariates, with one outcome head per arm; no anchor is scaled."""
 
     @abstractmethod
-    def _given(self, sample: Design) -> Array:
-        """Functions of the rows that the objective needs beside the outcome, shape (G, n)."""
+    def _known_functions(self, sample: Design) -> Array:
+        """Known functions of the rows that the objective needs besides the outcome, shape (G, n)."""
 
-    def _seen(self, sample: Design) -> tuple[Design, Expansions]:
-        return observed_only(sample, self._given(sample)), without_treatment(sample, self.inputs == "standard")
+    def _training_sample(self, sample: Design) -> tuple[Design, Expansions]:
+        return observed_only(sample, self._known_functions(sample)), without_treatment(
+            sample, self.inputs == "standard"
+        )
 
     def _scale(self, design: Design, inputs: Array) -> Scale:
         return measure(design, inputs, self.inputs)
 
 
 def without_treatment(sample: Design, indicators: bool) -> Expansions:
-    """Inputs that leave the treatment out: an expansion into no feature at all."""
+    """Inputs without the treatment, which is expanded into no features."""
     expansions = make_expansions(sample, splines=False, indicators=indicators)
     return replace(expansions, treatment=Expansion(np.empty(0), np.zeros(1), np.zeros((1, 0))))
 
 
 def check_arms(design: Design, rows: int, device: str, who: str) -> None:
-    """Refuse designs that no network can learn from, without arms, or without covariates."""
+    """Refuse designs that no network can learn from, and those without arms or without covariates."""
     check_design(design, rows, device, who)
     if design.strata is None:
         raise LearnerError(
@@ -52,6 +54,6 @@ def check_arms(design: Design, rows: int, device: str, who: str) -> None:
         )
     if not design.covariates.size:
         raise LearnerError(
-            f"{who} learns from covariates, but the formula has none beside the treatment. Add some, as in 'y ~ treat(a) + x', "
+            f"{who} learns from covariates, but the formula has none besides the treatment. Add some, as in 'y ~ treat(a) + x', "
             "or use learner='linear'."
         )

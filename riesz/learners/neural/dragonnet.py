@@ -22,13 +22,13 @@ from riesz.storage.coding import stored
 @stored
 @dataclass(frozen=True, kw_only=True)
 class DragonNet(ArmByArm):
-    """DragonNet: one network of the covariates learns the propensity and one outcome regression an arm.
+    """DragonNet: one network of the covariates learns the propensity and one outcome regression per arm.
 
     For a treatment with two arms. The propensity's logit is linear in the shared representation; rr follows from the
-    propensity, as for :class:`~riesz.Propensity`, and is never rescaled. It serves what such an rr can serve: ``ate, att, atc,
-    ape, mean`` and custom moments of values of mu that move the treatment alone; others are refused before training. A targeted
-    term teaches it epsilon, one number a parameter that is asked for, such that mu + epsilon rr fits the outcome, too (on the
-    logit scale under ``family="binomial"``). Settings are keywords.
+    propensity, as for :class:`~riesz.Propensity`, and is never rescaled. So it can be used for ``ate, att, atc, ape, mean`` and
+    for custom moments that read values of mu and change only the treatment; others are refused before training. A targeted term
+    adds epsilon, one number per parameter, trained such that mu + epsilon rr also fits the outcome (on the logit scale under
+    ``family="binomial"``). Settings are keyword arguments.
 
     Parameters
     ----------
@@ -43,17 +43,18 @@ class DragonNet(ArmByArm):
         paper's code. DragonNet's authors squeeze less in the log-loss (0.001) and not at all in their estimators, which leave
         out rows with extreme propensities instead.
     srr : bool
-        Whether the mu that is reported is mu + epsilon rr, or mu as it is. Training is the same.
+        Whether mu + epsilon rr is reported in place of mu. Training is the same.
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
     validation, redraw, device, side_by_side
         As for :class:`~riesz.RieszNet`.
 
     Notes
     -----
-    By default one network a training set, with a body of two layers of 128 units and outcome heads of two layers of 64; a learning
-    rate of 0.001 for at most 300 epochs, until 30 have brought no better validation loss. The weights are those of the authors;
-    nothing was tuned. Where the network's own propensity is below ``squeeze`` or above 1 - ``squeeze``, squeezing halves its
-    inverse, or more: the share of such validation rows is in the history (``squeezed``), and from one in a hundred in the summary.
+    By default one network per training set, with a body of two layers of 128 units and outcome heads of two layers of 64. It is
+    trained with a learning rate of 0.001 for at most 300 epochs, until 30 epochs have not improved the validation loss. The weights
+    of the loss are those of the authors; nothing was tuned. Where the network's propensity is below ``squeeze`` or above
+    1 - ``squeeze``, squeezing at least halves its inverse. The history has the share of such validation rows (``squeezed``), and
+    the summary mentions it from 1% on.
 
     References
     ----------
@@ -64,8 +65,10 @@ class DragonNet(ArmByArm):
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
     >>> quick = riesz.DragonNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 5, 5),))
-    >>> riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2).nobs
-    300
+    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2)
+    >>> fit.tidy()[["term", "estimate", "std_error"]].round(1)
+      term  estimate  std_error
+    0  ATE       1.4        0.2
     """
 
     head_width: int = 64
@@ -77,7 +80,7 @@ class DragonNet(ArmByArm):
 
     @classmethod
     def paper(cls, **changes: Any) -> DragonNet:
-        """As the paper trains DragonNet for its ATE benchmark; keywords change single settings.
+        """As the paper trains DragonNet for its ATE benchmark; keyword arguments change individual settings.
 
         Examples
         --------
@@ -113,16 +116,16 @@ class DragonNet(ArmByArm):
             return []
         return [
             f"The propensities of {share:.0%} of the validation rows were below {self.squeeze:g} or above {1 - self.squeeze:g}: "
-            f"overlap is weak there, and the estimate leans on their squeezing (squeeze={self.squeeze:g})."
+            f"overlap is weak there, and the estimate depends on the squeezing (squeeze={self.squeeze:g})."
         ]
 
     def describe(self, family: str) -> str:
         return f"DragonNet{' (SRR)' if self.srr else ''}"
 
-    def _given(self, sample: Design) -> Array:
+    def _known_functions(self, sample: Design) -> Array:
         coefficients = arm_coefficients(sample, "DragonNet")
-        asked = coefficients[:, :, arm_numbers(sample.treatment), sample.index]
-        return np.concatenate([asked[:, 0], asked[:, 1]])
+        at_observed_arm = coefficients[:, :, arm_numbers(sample.treatment), sample.index]
+        return np.concatenate([at_observed_arm[:, 0], at_observed_arm[:, 1]])
 
     def _outcome_layers(self) -> tuple[int, int]:
         return self.head_width, self.head_depth

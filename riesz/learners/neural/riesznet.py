@@ -20,14 +20,14 @@ from riesz.storage.coding import stored
 class RieszNet(NetworkLearner):
     """RieszNet: one network learns mu and rr jointly, rr by the automatic-debiasing loss E[rr^2 - 2 m(rr)].
 
-    The network has MADNet's shape and inputs, so it serves every moment. Its rr has the right scale and is never rescaled. A
+    The network has MADNet's shape and inputs, so it works for every moment. Its rr has the right scale and is never rescaled. A
     targeted term adds epsilon, one number per parameter, trained such that mu + epsilon rr also fits the
-    outcome (on the logit scale under ``family="binomial"``). Settings are keywords.
+    outcome (on the logit scale under ``family="binomial"``). Settings are keyword arguments.
 
     Parameters
     ----------
     architecture : {"multihead", "fully_connected"}
-        A shared body with outcome heads of their own, or outputs that are all linear in the body.
+        A shared body with separate outcome heads, or outputs that are all linear in the body.
     head_width, head_depth : int
         Hidden layers of each outcome head.
     rr_weight : float
@@ -35,23 +35,23 @@ class RieszNet(NetworkLearner):
     targeted_weight : float
         Weight of the targeted term.
     srr : bool
-        Whether the mu that is reported is mu + epsilon rr (Scharfstein, Rotnitzky and Robins), or mu as it is. Training is the
-        same. With several parameters it is mu + sum epsilon_c rr_c.
+        Whether mu + epsilon rr (Scharfstein, Rotnitzky and Robins) is reported in place of mu. Training is the same. With several
+        parameters it is mu + sum epsilon_c rr_c.
     width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
     validation, redraw, device, side_by_side
         As for :class:`~riesz.MADNet`, but ``keep`` is ``"best"`` or ``"last"``. ``Stage(..., plateau=p)`` halves the learning
-        rate after more than p epochs without a better validation loss, as the authors' own code does (``RieszNet.original()``).
+        rate after more than p epochs without a better validation loss, as the authors' code does (``RieszNet.original()``).
 
     Notes
     -----
-    By default one network a training set, with a body of two layers of 128 units and outcome heads of two layers of 64; a learning
-    rate of 0.001 for at most 300 epochs, until 30 have brought no better validation loss; nothing was tuned. The weights are those
-    of the authors, but rr's loss is measured in units of the treatment's scale, so that nothing depends on these; with
-    ``inputs="paper"`` it is the authors' for a treatment between 0 and 1. Derivatives are exact, where the authors use finite
-    differences.
+    By default one network per training set, with a body of two layers of 128 units and outcome heads of two layers of 64. It is
+    trained with a learning rate of 0.001 for at most 300 epochs, until 30 epochs have not improved the validation loss. Nothing was
+    tuned. The weights of the loss are those of the authors, but rr's loss is divided by the scale of the treatment, so that a
+    change of its units changes nothing; with ``inputs="paper"`` and a treatment between 0 and 1 it is the authors' loss.
+    Derivatives are exact; the authors use finite differences.
 
-    ``RieszNet.paper()`` has one learning rate for all parameters: the supplement gives a larger one for the outcome heads' biases
-    and does not say in which networks; the paper's published code has it in MADNet alone.
+    ``RieszNet.paper()`` has one learning rate for all parameters. The supplement gives a larger one for the outcome heads' biases
+    and does not say in which networks; in the paper's published code only MADNet has it.
 
     References
     ----------
@@ -63,8 +63,10 @@ class RieszNet(NetworkLearner):
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
     >>> quick = riesz.RieszNet(width=16, head_width=8, stages=(riesz.Stage(1e-2, 5, 5),))
-    >>> riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2).nobs
-    300
+    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2)
+    >>> fit.tidy()[["term", "estimate", "std_error"]].round(1)
+      term  estimate  std_error
+    0  ATE       1.9        0.1
     """
 
     architecture: Literal["multihead", "fully_connected"] = "multihead"
@@ -76,7 +78,7 @@ class RieszNet(NetworkLearner):
 
     @classmethod
     def paper(cls, benchmark: Literal["ate", "ade"] = "ate", **changes: Any) -> RieszNet:
-        """As the paper trains RieszNet for its ATE or its ADE benchmark; further keywords change single settings.
+        """As the paper trains RieszNet for its ATE or its ADE benchmark; keyword arguments change individual settings.
 
         Examples
         --------
@@ -91,11 +93,11 @@ class RieszNet(NetworkLearner):
 
     @classmethod
     def original(cls, **changes: Any) -> RieszNet:
-        """As RieszNet's authors train it on IHDP, by their notebook; keywords change single settings.
+        """As the notebook of RieszNet's authors trains it on IHDP; keyword arguments change individual settings.
 
-        The paper's settings in size and stages, but the learning rate is halved when the validation loss stalls, the best weights
+        Sizes and stages are those of ``paper()``, but the learning rate is halved when the validation loss stalls, the best weights
         are kept, validation rows stay the same, and Adam has its usual momentum. Their weight decay is an L2 term in Adam's
-        gradient, ours is decoupled from it.
+        gradient; ours is decoupled from it.
 
         Examples
         --------

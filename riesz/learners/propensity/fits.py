@@ -1,8 +1,9 @@
 r"""The fits of classical double machine learning: mu, the treatment's distribution, and the rr that follows from it.
 
-In: a design, scikit-learn's models and what ``derived.py`` made of the moment. Out: fits whose rr comes with its scale. With
-arms, mu is one regression an arm on the covariates, and the propensities are a classifier's. With a continuous treatment, mu is
-one regression on the formula's columns, and the treatment is taken to be normal given the covariates.
+In: a design, scikit-learn's models, and the weights of the moment in each arm or its shifts of the treatment
+(``representer.py``). Out: fits whose rr comes with its scale. With arms, mu is one regression per arm on the covariates, and a
+classifier gives the propensities. With a continuous treatment, mu is one regression on the formula's columns, and the treatment
+is assumed to be normal given the covariates.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ from riesz.learners.propensity.representer import (
 from riesz.learners.propensity.scikit import Regression, fitted, probabilities, regress
 from riesz.predictions import Predictions
 
-INNER_FOLDS = 5  # for predictions by models that have not seen the row
-_STEP = -1 / 3  # so that the bias of a central difference, of the order step^2, is below n^(-1/2)
-_SOFTEN = 0.1  # of the overall variance, added to squared residuals before their logarithm: tiny ones tell little
+INNER_FOLDS = 5  # for predictions by models that were not trained on the row
+_STEP = -1 / 3  # exponent of n; the bias of a central difference, of order step^2, is then below n^(-1/2)
+_SOFTEN = (
+    0.1  # share of the overall variance added to squared residuals before taking logarithms, against tiny residuals
+)
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,16 @@ class ArmsFit(Fit):
 
     Attributes
     ----------
-    outcomes : tuple of Regression, one an arm
+    outcomes : tuple of Regression, one per arm
     propensity : object
         A fitted classifier of the arms 0, 1, ...
     sample : Design
-        The sample of the training rows,
+        The sample that the training rows belong to.
     coefficients : ndarray, shape (K, arms, arms, n of the sample)
-        and what its moment reads in the arms.
+        The weights of its moment in the arms, as :func:`~riesz.learners.propensity.representer.arm_coefficients` returns them.
     clip : float
     clipped : float
-        Share of clipped rows among those left out of the training set, if any.
+        Share of clipped rows among those outside the training set; of the training rows if there are no others.
     """
 
     outcomes: tuple[Regression, ...]
@@ -66,8 +69,8 @@ class ArmsFit(Fit):
         x = _covariates(design)
         p = probabilities(self.propensity, x, len(self.outcomes))
         mu = np.stack([outcome.at(x) for outcome in self.outcomes])
-        known = design.key == self.sample.key
-        coefficients = self.coefficients if known else arm_coefficients(design.sample)
+        same_sample = design.key == self.sample.key
+        coefficients = self.coefficients if same_sample else arm_coefficients(design.sample)
         rr = arm_representer(coefficients[..., design.index], p, self.clip)
         return Predictions(at_arms(mu, design), linked_at_arms(rr, design), scale_free=False)
 
@@ -79,16 +82,16 @@ class ArmsFit(Fit):
 
 
 def fit_arms(design: Design, seed: int, outcome: Any, propensity: Any, coefficients: Array, clip: float) -> ArmsFit:
-    """One outcome model an arm, and a classifier of the arms."""
+    """Fit one outcome model per arm, and a classifier of the arms."""
     arms = coefficients.shape[1]
     codes, x, weights = arm_numbers(design.treatment), _covariates(design), design.weights
     first, *seeds = _seeds(seed, arms + 1)
     classifier = fitted(propensity, first, x, codes, weights)
     outcomes = []
     for arm in range(arms):
-        here = codes == arm
-        outcomes.append(regress(outcome, seeds[arm], x[here], design.y[here], weights[here], design.family))
-    p = probabilities(classifier, _covariates(_left_out(design)), arms)
+        in_arm = codes == arm
+        outcomes.append(regress(outcome, seeds[arm], x[in_arm], design.y[in_arm], weights[in_arm], design.family))
+    p = probabilities(classifier, _covariates(_held_out(design)), arms)
     clipped = float(np.mean(((p < clip) | (p > 1.0 - clip)).any(axis=1)))
     return ArmsFit(tuple(outcomes), classifier, design.sample, coefficients, clip, clipped)
 
@@ -104,13 +107,13 @@ class DoseFit(Fit):
     location : object
         A fitted regressor of the treatment on the covariates.
     variance : float
-        Of the treatment around it; where the variance is modelled, what exp(scatter) is multiplied with.
+        Of the treatment around its mean; if the variance is modelled, the factor of exp(scatter).
     scatter : object or None
-        A fitted regressor of the logarithm of its square, where the variance is modelled.
+        A fitted regressor of the log squared residual, if the variance is modelled.
     sample : Design
-        The sample of the training rows,
+        The sample that the training rows belong to.
     pieces : Pieces
-        and how its moment moves the treatment.
+        How its moment moves the treatment.
     cap : float
         Largest density ratio.
     step : float
@@ -144,11 +147,11 @@ class DoseFit(Fit):
             z = block.z
             observed[place] = self.outcome.at(z)
             for k, reading in enumerate(block.readings()):
-                there = z.copy()
-                there[:, reading.columns] = reading.values
-                values[k, place] = self.outcome.at(there)
+                read_at = z.copy()
+                read_at[:, reading.columns] = reading.values
+                values[k, place] = self.outcome.at(read_at)
                 if reading.tangents is not None:
-                    slopes[k, place] = self._slope(there, reading)
+                    slopes[k, place] = self._slope(read_at, reading)
         return Evaluation(observed, values, slopes)
 
     def _slope(self, z: Array, reading: Points) -> Array:
@@ -167,25 +170,25 @@ class DoseFit(Fit):
 def fit_dose(
     design: Design, seed: int, outcome: Any, propensity: Any, pieces: Pieces, clip: float, modelled: bool
 ) -> DoseFit:
-    """An outcome model on the formula's columns; mean and variance of the treatment given the covariates."""
+    """Fit an outcome model on the formula's columns, and mean and variance of the treatment given the covariates."""
     n, weights = len(design), design.weights
     a, x = design.treatment[:, 0], _covariates(design)
     seeds = _seeds(seed, 4)
     regression = regress(outcome, seeds[0], design.z, design.y, weights, design.family)
     location = fitted(propensity, seeds[1], x, a, weights)
-    square = (a - _unseen(design, propensity, seeds[2], x, a)) ** 2
+    square = (a - _cross_fitted(design, propensity, seeds[2], x, a)) ** 2
     variance = float(np.average(square, weights=weights))
     scatter = None
     if modelled:
         softened = np.log(square + _SOFTEN * variance)
         scatter = fitted(propensity, seeds[3], x, softened, weights)
-        unseen = _unseen(design, propensity, seeds[3], x, softened)
-        variance = float(np.average(square / np.exp(unseen), weights=weights))
+        log_square = _cross_fitted(design, propensity, seeds[3], x, softened)
+        variance = float(np.average(square / np.exp(log_square), weights=weights))
     step = float(np.sqrt(np.cov(a, aweights=weights))) * n**_STEP
-    left = _left_out(design)
-    normal = _normal(location, variance, scatter, _covariates(left), 1 / clip)
-    treatment = left.treatment[:, 0]
-    ratios = [normal.ratio(piece.delta[left.index], treatment)[1] for component in pieces for piece in component]
+    held_out = _held_out(design)
+    normal = _normal(location, variance, scatter, _covariates(held_out), 1 / clip)
+    treatment = held_out.treatment[:, 0]
+    ratios = [normal.ratio(piece.delta[held_out.index], treatment)[1] for component in pieces for piece in component]
     clipped = float(np.mean(np.any(ratios, axis=0)))
     return DoseFit(regression, location, variance, scatter, design.sample, pieces, 1 / clip, step, clipped)
 
@@ -196,10 +199,10 @@ def _normal(location: Any, variance: float, scatter: Any, x: Array, cap: float) 
     return Normal(mean, np.sqrt(variance * shape), cap)
 
 
-def _unseen(design: Design, model: Any, seed: int, x: Array, target: Array) -> Array:
-    """Predictions by models that have not seen the row; residuals of its own model would be too small."""
+def _cross_fitted(design: Design, model: Any, seed: int, x: Array, target: Array) -> Array:
+    """Predictions by models that were not trained on the row; residuals on training rows would be too small."""
     groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
-    if groups is not None and groups.max() == 0:  # a single cluster has to be cut
+    if groups is not None and groups.max() == 0:  # a single cluster must be split
         groups = None
     labels = draw_labels(len(x), INNER_FOLDS, None, groups, np.random.default_rng(seed))
     predicted = np.empty(len(x))
@@ -210,15 +213,15 @@ def _unseen(design: Design, model: Any, seed: int, x: Array, target: Array) -> A
 
 
 def _covariates(design: Design) -> Array:
-    """The columns that models of the treatment see; a constant when there are none."""
+    """The columns that models of the treatment are trained on; a constant if there are none."""
     return design.x if design.covariates.size else np.zeros((len(design), 1))
 
 
-def _left_out(design: Design) -> Design:
-    """The rows of the sample that are not trained on, where predictions will be made; the training rows if it has no others."""
+def _held_out(design: Design) -> Design:
+    """The rows of the sample outside the training set, where predictions will be made; the training rows if there are no others."""
     sample = design.sample
-    left = np.setdiff1d(sample.index, design.index)
-    return sample.take(left) if left.size else design
+    rows = np.setdiff1d(sample.index, design.index)
+    return sample.take(rows) if rows.size else design
 
 
 def _seeds(seed: int, count: int) -> list[int]:

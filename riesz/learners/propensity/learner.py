@@ -1,6 +1,6 @@
 """Classical double machine learning (AIPW) as a learner: any scikit-learn models for mu and for the treatment.
 
-The Riesz representer is not learned but derived from the treatment's distribution given the covariates (see ``derived.py``).
+The Riesz representer is not learned but derived from the treatment's distribution given the covariates (see ``representer.py``).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from riesz.storage.coding import stored
 class Propensity(Learner):
     r"""Double machine learning with any scikit-learn models; the Riesz representer is derived from the propensity.
 
-    Arms (``ate, att, atc, ape, mean``, custom moments of values of mu): one outcome model an arm, a classifier for the arm.
-    A continuous treatment (``ade, ipe, shift``, policies that move it by an amount known from the covariates): one outcome
-    model on the formula's columns, a regressor for the treatment's mean, and residuals that are taken to be normal. What
-    cannot be derived, such as a policy that caps the treatment, is refused before any fitting.
+    Arms (``ate, att, atc, ape, mean``, custom moments of values of mu): one outcome model per arm, and a classifier of the arms.
+    A continuous treatment (``ade, ipe, shift``, policies that move it by an amount that depends on the covariates alone): one
+    outcome model on the formula's columns, a regressor for the treatment's mean, and residuals that are assumed to be normal.
+    Estimands whose representer cannot be derived, such as a policy that caps the treatment, are refused before any fitting.
 
     Parameters
     ----------
@@ -48,32 +48,32 @@ class Propensity(Learner):
         For the treatment given the covariates: a classifier with ``predict_proba`` for arms, a regressor of the mean for a
         continuous treatment. By default boosted trees.
     clip : float
-        Propensities are kept in [clip, 1 - clip], density ratios below 1 / clip. The share of rows this touched is in
-        ``details()`` (``clipped``) and, from one row in a hundred, in the summary.
+        Propensities are kept in [clip, 1 - clip], density ratios below 1 / clip. The share of rows that this changes is in
+        ``details()`` (``clipped``) and, from 1% on, in the summary.
     spread : {"constant", "modelled"}
-        The residual variance of a continuous treatment: one number, or log-linear: the exponential of a regression of the
-        logarithm of squared residuals on the covariates, with a copy of the treatment's model, scaled so that standardised
-        residuals have variance one. Residuals are from inner folds.
+        The residual variance of a continuous treatment: one number, or the exponential of a regression of the log squared
+        residuals on the covariates. That regression is a copy of the treatment's model, and the variance is scaled so that
+        standardised residuals have variance one. Residuals are from inner folds.
 
     Notes
     -----
     The rr is never rescaled, and with the same models, folds and clipping the one-step estimates of the ATE and the ATT are
-    those of DoubleML's IRM. The covariates that models see are the formula's columns without the treatment.
+    those of DoubleML's IRM. Models are trained on the formula's columns without the treatment.
 
     The defaults are histogram boosting, slower and shallower (``learning_rate=0.05, max_leaf_nodes=8, min_samples_leaf=10``)
-    than scikit-learn's own settings, whose propensities are too sure of themselves in samples of a thousand rows. They were
-    picked from five pairs of models, tried on 15 draws each of two simulations of ``riesz.datasets`` (n = 1000), so they are
-    provisional. Root mean squared error of the ATE on ``"binary"`` and ``"weak_overlap"``: these 0.14 and 0.26, scikit-learn's
-    own 0.55 and 1.07, these with a logistic propensity 0.16 and 0.49, scikit-learn's own with a logistic propensity 0.12 and
-    0.38. With weak overlap their 95% intervals covered in 11 of the 15 draws: bring models that suit your data.
+    than scikit-learn's settings, whose propensities are too extreme in samples of a thousand rows. They were chosen among five
+    pairs of models, tried on 15 draws each of two simulations of ``riesz.datasets`` (n = 1000), so they are provisional. Root
+    mean squared error of the ATE on ``"binary"`` and ``"weak_overlap"``: these defaults 0.14 and 0.26, scikit-learn's settings
+    0.55 and 1.07, the defaults with a logistic propensity 0.16 and 0.49, scikit-learn's settings with a logistic propensity 0.12
+    and 0.38. With weak overlap the defaults' 95% intervals covered in 11 of the 15 draws: choose models that suit your data.
 
-    A ``random_state`` left open is set from the fit's seed.
+    A ``random_state`` of None is set from the fit's seed.
 
     Derivatives of mu are central differences over a small share (n to the power -1/3) of the treatment's standard deviation:
     exact for models that are linear in the formula's columns, and a smoothed slope for trees, whose own is zero.
 
-    A policy given as an array is assumed to depend only on the covariates; write it as an expression or a function when it
-    looks at the treatment.
+    A policy given as an array is assumed to depend only on the covariates; if it depends on the treatment, write it as an
+    expression or a function.
 
     References
     ----------
@@ -85,8 +85,9 @@ class Propensity(Learner):
     >>> from sklearn.linear_model import LassoCV, LogisticRegression
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> learner = riesz.Propensity(outcome=LassoCV(), propensity=LogisticRegression())
-    >>> riesz.ate("y ~ treat(a) + .", data, learner=learner).nobs
-    500
+    >>> riesz.ate("y ~ treat(a) + .", data, learner=learner).tidy()[["term", "estimate", "std_error"]].round(2)
+      term  estimate  std_error
+    0  ATE      1.42       0.18
     """
 
     outcome: Any = None
@@ -112,8 +113,8 @@ class Propensity(Learner):
         need_covariates(design, "riesz.Propensity")
         if not arms and rows < 4 * INNER_FOLDS:
             raise LearnerError(
-                f"A training set has {rows} rows; riesz.Propensity needs at least {4 * INNER_FOLDS} to learn how a continuous "
-                "treatment scatters. Use fewer folds, or learner='linear'."
+                f"A training set has {rows} rows; riesz.Propensity needs at least {4 * INNER_FOLDS} to learn the variance of a "
+                "continuous treatment. Use fewer folds, or learner='linear'."
             )
         need_identification(design, rows)
         _ = arm_coefficients(design.sample) if arms else shift_pieces(design.sample)  # refuses what it cannot derive
@@ -178,7 +179,7 @@ def _check_models(outcome: Any, propensity: Any, design: Design) -> None:
         for model in (outcome, propensity):
             if not takes_weights(model):
                 raise LearnerError(
-                    f"{type(model).__name__} takes no sample weights, but the rows are weighted. Use another model, or fit "
+                    f"{type(model).__name__} accepts no sample weights, but the rows are weighted. Use another model, or fit "
                     "without weights."
                 )
 

@@ -3,13 +3,14 @@ r"""Riesz representers that follow from the distribution of the treatment given 
 A component's moment is a sum of readings :math:`w(A, X) f(d(A, X), X)`, or of derivatives of f there. Only the treatment may
 be moved. Then each reading's share in the representer is a closed form, whatever the estimand is called:
 
-- arms, with propensities p: :math:`\sum_j p_j(x) w(j, x) 1\{d(j, x) = a\} / p_a(x)`, summed over the arms j that someone may
-  come from. The ATE gives :math:`a/p - (1-a)/(1-p)`, the ATT :math:`a - (1-a) p/(1-p)` (over its normalizer).
+- arms, with propensities p: :math:`\sum_j p_j(x) w(j, x) 1\{d(j, x) = a\} / p_a(x)`, summed over the observed
+  arms j. The ATE gives :math:`a/p - (1-a)/(1-p)`, the ATT :math:`a - (1-a) p/(1-p)` (over its normalizer).
 - a treatment that is normal given x with mean m and standard deviation s, moved by :math:`\delta(x)`: :math:`w\,\rho` with the
   density ratio :math:`\rho = p(a - \delta | x) / p(a | x)`, and for a derivative
   :math:`w\,\rho\,(a - \delta - m)/s^2`. The ADE gives :math:`(a - m)/s^2`.
 
-In: the looks of a base. Out: coefficients, and from these and the treatment's distribution rr at any treatment.
+In: the readings of a sample's moment for any treatment (``Design.looks``). Out: coefficients and, from these and the treatment's
+distribution, rr at any treatment.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from riesz.errors import LearnerError
 
 _WHO = "riesz.Propensity"
 _INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without a formula for it."
-NOTABLE = 0.01  # share of rows with moved propensities from which the summary mentions them
+NOTABLE = 0.01  # share of rows with changed propensities from which the summary mentions them
 
 
 def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
@@ -38,7 +39,7 @@ def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
 def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
     """The weight of each component on arm j for a row observed in arm i, shape (K, arms i, arms j, n).
 
-    A moment for which there are none is refused in the name of the learner ``who``.
+    Refuses a moment that has no such weights; the error names the learner ``who``.
     """
     n, arms = len(sample), sample.treatment.shape[1] + 1
     coefficients = np.zeros((sample.components, arms, arms, n))
@@ -59,12 +60,12 @@ def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
 def _need_row_by_row(sample: Design, coefficients: Array, who: str) -> None:
     """Refuse a moment whose weights of a row depend on the arms of other rows."""
     by_row = coefficients[:, arm_numbers(sample.treatment), :, sample.index]  # (n, K, arms)
-    first = np.zeros_like(by_row)
+    expected = np.zeros_like(by_row)
     arms = [arm_numbers(reading.treatment) for reading in sample.readings()]
     links = sample.links
     for component, reading, weights in zip(links.component, links.reading, sample.link_weights, strict=True):
-        first[sample.index, component, arms[reading]] += weights
-    if not np.allclose(by_row, first, rtol=1e-6, atol=1e-9 * np.abs(first).max()):
+        expected[sample.index, component, arms[reading]] += weights
+    if not np.allclose(by_row, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max()):
         raise LearnerError(
             f"{who} evaluates the moment of each row in every arm, but here that depends on the arms of other rows "
             "(on the treatment's mean, say). Write such a statistic as a number, computed beforehand, or divide by it through a "
@@ -75,8 +76,8 @@ def _need_row_by_row(sample: Design, coefficients: Array, who: str) -> None:
 def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
     """The representer at every arm.
 
-    If an arm's propensity is clipped, the others are taken to share what is left in proportion to theirs, for this arm's
-    representer alone: nothing else is touched, and with two arms it is as if clipped propensities had been given.
+    If an arm's propensity is clipped, the other arms share the remaining probability in proportion to their propensities, for this
+    arm's representer only. With two arms this equals clipping both propensities beforehand.
 
     Parameters
     ----------
@@ -90,22 +91,22 @@ def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
     -------
     ndarray, shape (K, arms, n)
     """
-    held = np.clip(p, clip, 1.0 - clip)
+    clipped = np.clip(p, clip, 1.0 - clip)
     others = 1.0 - np.eye(p.shape[1])
     p = np.maximum(p, 1e-12)  # avoids division by zero
     rest = np.einsum("cijn,ij,ni->cjn", coefficients, others, p)
-    return np.asarray(np.einsum("cjjn->cjn", coefficients) + rest * ((1.0 - held) / (p @ others * held)).T)
+    return np.asarray(np.einsum("cjjn->cjn", coefficients) + rest * ((1.0 - clipped) / (p @ others * clipped)).T)
 
 
 def at_arms(values: Array, design: Design) -> Evaluation:
-    """A function known at every arm, shape (arms, n), at a design's rows and readings."""
+    """A function given by its values in every arm, shape (arms, n), at a design's rows and readings."""
     rows = np.arange(len(design))
     read = np.stack([values[arm_numbers(reading.treatment), rows] for reading in design.readings()])
     return Evaluation(values[arm_numbers(design.treatment), rows], read, np.zeros_like(read))
 
 
 def linked_at_arms(values: Array, design: Design) -> Linked:
-    """A function for each component, known at every arm, shape (K, arms, n), where its component reads it."""
+    """A function per component, given by its values in every arm, shape (K, arms, n), where its component reads mu."""
     rows, links = np.arange(len(design)), design.links
     arms = [arm_numbers(reading.treatment) for reading in design.readings()]
     read = np.stack([values[c, arms[k], rows] for c, k in zip(links.component, links.reading, strict=True)])
@@ -113,12 +114,12 @@ def linked_at_arms(values: Array, design: Design) -> Linked:
 
 
 def clipping(share: float, clip: float, what: str) -> list[str]:
-    """A remark when a notable share of rows had their propensities or density ratios clipped."""
+    """A note for the summary if a notable share of rows had their propensities or density ratios clipped."""
     if share < NOTABLE:
         return []
     return [
-        f"The {what} of {share:.0%} of the rows were clipped (clip={clip:g}): overlap is weak there, and the estimate leans on the "
-        "clipping."
+        f"The {what} of {share:.0%} of the rows were clipped (clip={clip:g}): overlap is weak there, and the estimate depends on "
+        "the clipping."
     ]
 
 
@@ -142,16 +143,16 @@ Pieces = tuple[tuple[Piece, ...], ...]
 
 
 def shift_pieces(sample: Design) -> Pieces:
-    """The readings of every component, refused unless weights and displacements depend on the covariates alone."""
+    """The readings of every component; refused unless their weights and displacements depend on covariates alone."""
     a = sample.treatment[:, 0]
     pieces = [_pieces(component, a) for component in _looks(sample, a, _WHO)]
     for other in (np.roll(a, 1), np.roll(a, len(a) // 2), a.min() + a.max() - a):
         again = [_pieces(component, other) for component in _looks(sample, other, _WHO)]
         if not all(_alike(first, second, a) for first, second in zip(pieces, again, strict=True)):
             raise LearnerError(
-                f"{_WHO} derives the Riesz representer of a continuous treatment when it is moved by an amount, and rows "
-                "are weighted by a number, that depend on the covariates alone; in this moment they depend on the treatment "
-                f"itself. {_INSTEAD}"
+                f"{_WHO} derives the Riesz representer of a continuous treatment only if the amounts by which it is moved, and the "
+                "weights of the rows, depend on covariates alone; in this moment they depend on the treatment itself. "
+                f"{_INSTEAD}"
             )
     return tuple(pieces)
 
@@ -177,8 +178,8 @@ def _looks(sample: Design, treatment: Array, who: str) -> tuple[tuple[Look, ...]
     looks = sample.looks(treatment)
     if looks is None:
         raise LearnerError(
-            f"This fit was loaded from a file, which does not hold the moment's function that {who} asks where it looks. Use the "
-            "fit that was saved, or fit again."
+            f"This fit was loaded from a file, and files do not hold the function of the moment, which {who} needs. Use the fit "
+            "that was saved, or fit again."
         )
     return looks
 
@@ -212,19 +213,19 @@ class Normal:
         for c, component in enumerate(pieces):
             for piece in component:
                 weight, delta = piece.weight[rows], piece.delta[rows]
-                ratio, held = self.ratio(delta, a)
-                bend = np.where(held, 0.0, ratio * delta / self.sd**2)
+                ratio, capped = self.ratio(delta, a)
+                ratio_slope = np.where(capped, 0.0, ratio * delta / self.sd**2)
                 if piece.derivative:
-                    pull = (a - delta - self.mean) / self.sd**2
-                    values[c] += weight * ratio * pull
-                    slopes[c] += weight * (bend * pull + ratio / self.sd**2)
+                    score = (a - delta - self.mean) / self.sd**2
+                    values[c] += weight * ratio * score
+                    slopes[c] += weight * (ratio_slope * score + ratio / self.sd**2)
                 else:
                     values[c] += weight * ratio
-                    slopes[c] += weight * bend
+                    slopes[c] += weight * ratio_slope
         return values, slopes
 
     def ratio(self, delta: Array, a: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """p(a - delta) / p(a), at most ``cap``, and where it was held there."""
+        """p(a - delta) / p(a), at most ``cap``, and where it was capped."""
         log = delta * (a - self.mean - delta / 2) / self.sd**2
-        held = log > np.log(self.cap)
-        return np.exp(np.where(held, np.log(self.cap), log)), held
+        capped = log > np.log(self.cap)
+        return np.exp(np.where(capped, np.log(self.cap), log)), capped

@@ -17,7 +17,7 @@ from riesz.errors import LearnerError
 
 
 def need_scikit(who: str) -> None:
-    """Say what to install when scikit-learn is not there."""
+    """Raise an error that says what to install if scikit-learn is missing."""
     try:
         import sklearn  # noqa: F401
     except ImportError as error:
@@ -27,12 +27,12 @@ def need_scikit(who: str) -> None:
         ) from error
 
 
-#: Slow, shallow boosting: scikit-learn's own settings overfit samples of a thousand rows, which 1/p magnifies.
+#: Slow, shallow boosting: scikit-learn's default settings overfit samples of a thousand rows, and 1/p magnifies the errors.
 _SMALL = {"learning_rate": 0.05, "max_leaf_nodes": 8, "min_samples_leaf": 10}
 
 
 def default_regressor() -> Any:
-    """Boosted trees: no scaling, interactions found by themselves."""
+    """Boosted trees, which need no scaling of the columns and find interactions."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     return HistGradientBoostingRegressor(**_SMALL)
@@ -46,7 +46,7 @@ def default_classifier() -> Any:
 
 
 def is_classifier(model: Any) -> bool:
-    """Whether scikit-learn takes a model for a classifier."""
+    """Whether a model is a classifier, according to scikit-learn."""
     import sklearn.base
 
     return bool(sklearn.base.is_classifier(model))
@@ -61,12 +61,12 @@ def takes_weights(model: Any) -> bool:
 
 
 def fitted(model: Any, seed: int, x: Array, y: npt.NDArray[Any], weights: Array) -> Any:
-    """A fitted copy of a model. A ``random_state`` that was left open, at any depth, splitters included, gets the seed."""
+    """A fitted copy of a model. Every ``random_state`` of None, also of nested models and splitters, gets the seed."""
     from sklearn.base import clone
 
     copy = clone(model)
     copy.set_params(**{name: seed for name, value in copy.get_params().items() if _is_seed(name) and value is None})
-    for part in copy.get_params().values():  # splitters have no parameters that could be set in the same way
+    for part in copy.get_params().values():  # set_params does not reach splitters
         if hasattr(part, "split") and getattr(part, "shuffle", True) and getattr(part, "random_state", seed) is None:
             part.random_state = seed
     prefix = _last(copy)[0]
@@ -94,7 +94,7 @@ class Regression:
     Attributes
     ----------
     model : object or None
-        None where a 0/1 outcome takes one value only, which no classifier can learn from.
+        None if a 0/1 outcome has only one value, from which no classifier can learn.
     constant : float
         The outcome's mean.
     family : str
@@ -116,13 +116,13 @@ class Regression:
 
 def regress(model: Any, seed: int, x: Array, y: Array, weights: Array, family: str) -> Regression:
     """Fit a regressor, or a classifier of a 0/1 outcome."""
-    hopeless = is_classifier(model) and np.ptp(y) == 0
-    regression = None if hopeless else fitted(model, seed, x, y, weights)
+    one_class = is_classifier(model) and np.ptp(y) == 0
+    regression = None if one_class else fitted(model, seed, x, y, weights)
     return Regression(regression, float(np.average(y, weights=weights)), family)
 
 
 def _last(model: Any) -> tuple[str, Any]:
-    """What a pipeline's keywords for its last step begin with, and that step; a plain model is its own last step."""
+    """The prefix of a pipeline's keywords for its last step, and that step; other models are returned with an empty prefix."""
     from sklearn.pipeline import Pipeline
 
     if isinstance(model, Pipeline):

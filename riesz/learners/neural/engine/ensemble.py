@@ -14,7 +14,7 @@ from riesz.learners.neural.engine.fit import ROWS, NetworkFit
 from riesz.learners.neural.objectives.base import Objective
 from riesz.predictions import Predictions, average, join
 
-_MOST_NUMBERS = 2**25  # that a network gives at once
+_MOST_NUMBERS = 2**25  # that a network puts out at once
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Ensemble(Fit):
     ----------
     networks : tuple of NetworkFit
     objective : Objective
-        What they were trained for; it reads mu and rr from them.
+        What they were trained to minimise; it reads mu and rr from them.
     """
 
     networks: tuple[NetworkFit, ...]
     objective: Objective
 
     def predict_each(self, design: Design) -> list[Predictions]:
-        """Predictions of each network, computed block by block: each evaluates every function at every reading."""
+        """Predictions of each network, computed in blocks of rows, because every function is evaluated at every reading."""
         shape = self.networks[0].shape
         numbers = (1 + len(design.is_derivative)) * max(shape.components + shape.outcomes, shape.width)
         size = max(_MOST_NUMBERS // numbers, 256)

@@ -1,6 +1,6 @@
-"""One trained network, and what it gives at the rows of a design.
+"""One trained network, and its values at the rows of a design.
 
-In: weights, as training leaves them, and a design. Out: the network's functions at the observed rows and at every reading, in the
+In: trained weights and a design. Out: the network's functions at the observed rows and at every reading, in the
 network's units. The objective's readout (``objectives/``) makes mu and rr from them.
 """
 
@@ -28,7 +28,7 @@ ROWS = 8192  # predicted at a time, at most
 
 @dataclass(frozen=True)
 class Trained:
-    """What training leaves of a network.
+    """The result of training a network.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Trained:
     columns : tuple of str
         Names of the columns of ``history``.
     kept : int
-        The row of ``history`` whose weights these are; if mu and rr have different weights, the row with the best loss.
+        The row of ``history`` whose weights were kept; if mu and rr have different weights, the row with the best loss.
     """
 
     mu: Tensor
@@ -49,8 +49,8 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Stationed:
-    """Functions at the stations of some rows, in the network's units.
+class AtPoints:
+    """Functions at the evaluation points of some rows, in the network's units.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class NetworkFit:
     scale : Scale
     feed : Feed
     origin : int
-        The place of its sample in the feed.
+        The position of its sample in the feed.
     solved : ndarray or None
         Coefficients of a last layer that its objective solved in closed form after training.
     """
@@ -100,7 +100,7 @@ class NetworkFit:
         weights : {"mu", "rr"}
             Which of the weights are used, if training kept different ones.
         representation : bool
-            Whether to give the shared representation instead of the heads.
+            Whether to return the shared representation instead of the heads.
 
         Returns
         -------
@@ -111,14 +111,14 @@ class NetworkFit:
         """
         feed = self.feed if design.key in self.feed.offsets else self.feed.like(design.sample, self.origin)
         flat = self.trained.mu if weights == "mu" else self.trained.rr
-        stationed = self._at_stations(flat, design, feed, representation)
+        at_points = self._at_points(flat, design, feed, representation)
         readings = _Readings(feed, design)
-        index = readings.evaluate(stationed.index[..., None], stationed.index_slopes[..., None])
-        return index.map(lambda values: values[0]), readings.evaluate(stationed.heads, stationed.head_slopes)
+        index = readings.evaluate(at_points.index[..., None], at_points.index_slopes[..., None])
+        return index.map(lambda values: values[0]), readings.evaluate(at_points.heads, at_points.head_slopes)
 
     @property
     def extras(self) -> Array:
-        """The parameters beside the network's weights, shape (E,)."""
+        """The parameters besides the network's weights, shape (E,)."""
         return _array(self.trained.mu[: self.shape.extras])
 
     def mu(self, index: Evaluation, family: str) -> Evaluation:
@@ -129,7 +129,7 @@ class NetworkFit:
         return Evaluation(centre + spread * index.observed, centre + spread * index.values, spread * index.slopes)
 
     def details(self) -> dict[str, float]:
-        """Epochs trained, validation loss of the weights kept and, if the objective squeezes, the share of rows it moved."""
+        """Epochs trained, validation loss of the weights kept and, if propensities are squeezed, the share of rows this changes."""
         history = self.history()
         kept = history.iloc[self.trained.kept]
         return {"epochs": float(len(history))} | {
@@ -140,7 +140,7 @@ class NetworkFit:
         """The course of training, one row per epoch."""
         return pd.DataFrame(self.trained.history, columns=list(self.trained.columns))
 
-    def _at_stations(self, weights: Tensor, design: Design, feed: Feed, representation: bool) -> Stationed:
+    def _at_points(self, weights: Tensor, design: Design, feed: Feed, representation: bool) -> AtPoints:
         network = NetworkBatch(self.shape, weights[None])
         scales = Scales([(self.scale, feed.origins[design.key])], feed)
         rows, parts = feed.rows_of(design), []
@@ -150,11 +150,11 @@ class NetworkFit:
             with torch.no_grad():
                 compute = _representation if representation else _heads
                 parts.append(compute(network, batch, feed.dual))
-        return Stationed(*(np.concatenate(pieces) for pieces in zip(*parts, strict=True)))
+        return AtPoints(*(np.concatenate(pieces) for pieces in zip(*parts, strict=True)))
 
 
 def _heads(network: NetworkBatch, batch: Batch, dual: bool) -> tuple[Array, Array, Array, Array]:
-    """The fields of :class:`Stationed` with the linear heads, on one batch of one network."""
+    """The fields of :class:`AtPoints` with the linear heads, on one batch of one network."""
     k = network.shape.components
     outputs = network.forward(batch.rows, dual).view(-1, *batch.shares.shape[1:3], k + network.shape.outcomes)
     values, slopes = outputs[0], outputs[1] if dual else torch.zeros_like(outputs[0])
@@ -165,11 +165,11 @@ def _heads(network: NetworkBatch, batch: Batch, dual: bool) -> tuple[Array, Arra
 
 
 def _representation(network: NetworkBatch, batch: Batch, dual: bool) -> tuple[Array, Array, Array, Array]:
-    """The fields of :class:`Stationed` with the shared representation, on one batch of one network."""
-    size, stations = batch.shares.shape[1:3]
-    phi = network.represent(batch.rows, dual).reshape(-1, size, stations, network.shape.width)
+    """The fields of :class:`AtPoints` with the shared representation, on one batch of one network."""
+    size, points = batch.shares.shape[1:3]
+    phi = network.represent(batch.rows, dual).reshape(-1, size, points, network.shape.width)
     values = _array(phi[0])
-    empty = np.zeros((size, stations))
+    empty = np.zeros((size, points))
     return empty, empty, values, _array(phi[1]) if dual else np.zeros_like(values)
 
 
@@ -178,16 +178,16 @@ def _array(tensor: Tensor) -> Array:
 
 
 class _Readings:
-    """From stations to observed rows and readings."""
+    """From evaluation points to observed rows and readings."""
 
     def __init__(self, feed: Feed, design: Design) -> None:
         self.of_reading = feed.of_reading
-        self.observed = feed.observed_station(design)
+        self.observed = feed.observed_point(design)
         self.derivative = design.is_derivative
 
     def evaluate(self, values: Array, slopes: Array) -> Evaluation:
         """Functions of shape (n, S, F) as an evaluation of shape (F, n)."""
         at = np.arange(len(values))
-        read, bend = values[:, self.of_reading], slopes[:, self.of_reading]
-        bend = np.where(self.derivative[:, None], bend, 0.0)
-        return Evaluation(values[at, self.observed].T, read.transpose(2, 1, 0), bend.transpose(2, 1, 0))
+        read_values, read_slopes = values[:, self.of_reading], slopes[:, self.of_reading]
+        read_slopes = np.where(self.derivative[:, None], read_slopes, 0.0)
+        return Evaluation(values[at, self.observed].T, read_values.transpose(2, 1, 0), read_slopes.transpose(2, 1, 0))

@@ -1,6 +1,6 @@
 """What all learners that train networks share: which designs train together, rows for validation, device, settings.
 
-In: designs, seeds and settings. Out: trained members, in the order of the designs. What a network is trained for stands in
+In: designs, seeds and settings. Out: trained members, in the order of the designs. What a network minimises is defined in
 ``objectives/``, and how it is trained in ``training.py``.
 """
 
@@ -32,7 +32,7 @@ _FEWEST_ROWS = 20
 def fit_by_signature(
     designs: Sequence[Design], seeds: Sequence[int], fit: Callable[[list[Design], list[int]], Sequence[Fit]]
 ) -> list[Fit]:
-    """Fit designs, those together that can share a feed."""
+    """Fit designs; those that can share a feed are fitted together."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for number, design in enumerate(designs):
         groups[_signature(design)].append(number)
@@ -53,12 +53,12 @@ def train_members(
     watch: Watch,
 ) -> list[Trained]:
     """Train members of any layout; for the parameters see :func:`~riesz.learners.neural.engine.training.train`."""
-    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    by_layout: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for number, member in enumerate(members):
-        alike[member.layout(schedule.batch_size)].append(number)
+        by_layout[member.layout(schedule.batch_size)].append(number)
     trained: dict[int, Trained] = {}
-    size = side_by_side or _cached(shape, schedule.batch_size * feed.stations * (2 if feed.dual else 1))
-    for numbers in alike.values():
+    size = side_by_side or _members_at_once(shape, schedule.batch_size * feed.points * (2 if feed.dual else 1))
+    for numbers in by_layout.values():
         group = [members[number] for number in numbers]
         networks = train(feed, group, shape, objective, schedule, size, watch)
         trained |= dict(zip(numbers, networks, strict=True))
@@ -74,7 +74,7 @@ def draw_members(
     validation: float,
     draws: int,
 ) -> list[Member]:
-    """Networks to train, each with rows to learn from and rows that decide when to stop, drawn once or for several stages."""
+    """Draw the training and validation rows of each network to train, once or for each of several stages."""
     state = [int(word) for word in np.random.SeedSequence(seed).generate_state(1 + 2 * networks)]
     rows, strata = feed.rows_of(design), design.strata
     groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
@@ -93,7 +93,7 @@ def draw_members(
 
 
 def _draw_parts(n: int, parts: int, strata: Labels | None, groups: Labels | None, rng: np.random.Generator) -> Labels:
-    """Deal rows out to parts, clusters kept whole unless some part, or all others together, would then lack an arm."""
+    """Divide rows into parts. Clusters stay whole unless a part, or all other parts together, would then lack an arm."""
     labels = draw_labels(n, parts, strata, groups, rng)
     if groups is None:
         return labels
@@ -106,33 +106,33 @@ def _draw_parts(n: int, parts: int, strata: Labels | None, groups: Labels | None
 
 
 class Countdown:
-    """Passes on that a design is fitted when all its networks are, ``every`` of ``total``."""
+    """Reports a design as fitted once all its ``every`` networks are trained; there are ``total`` networks."""
 
     def __init__(self, watch: Watch, every: int, total: int) -> None:
         self.watch, self.every, self.total, self.count = watch, every, total, 0
 
     def tell(self, **facts: object) -> None:
-        """Pass it on, and how many networks are trained."""
+        """Report progress, with the number of networks trained so far."""
         self.watch.tell(networks=f"{self.count} of {self.total}", **facts)
 
     def done(self) -> None:
-        """One more network is trained."""
+        """Count a trained network."""
         self.count += 1
         if self.count % self.every == 0:
             self.watch.done()
 
 
 def need_rows(rows: int) -> None:
-    """Refuse training sets that are too small to keep rows back."""
+    """Refuse training sets that are too small to hold out rows."""
     if rows < _FEWEST_ROWS:
         raise LearnerError(
-            f"A training set has {rows} rows; a network needs at least {_FEWEST_ROWS}, since part of them decides when to stop. "
-            "Use fewer folds, or learner='linear'."
+            f"A training set has {rows} rows; a network needs at least {_FEWEST_ROWS}, because some are held out to decide when to "
+            "stop. Use fewer folds, or learner='linear'."
         )
 
 
 def check_design(design: Design, rows: int, device: str, who: str) -> None:
-    """Refuse designs, training sets and devices that no network can do with."""
+    """Refuse designs, training sets and devices on which no network can be trained."""
     need_rows(rows)
     need_covariates(design, who)
     need_identification(design, rows)
@@ -145,21 +145,21 @@ def outcome_layers(architecture: str, width: int, depth: int) -> tuple[int, int]
 
 
 def find_device(name: str) -> torch.device:
-    """Where networks are trained."""
+    """The device on which networks are trained."""
     if not isinstance(name, str):
         raise LearnerError(f"device={name!r}: expected 'auto' or the name of a device, such as 'cpu' or 'cuda'.")
     if name == "auto":
         chosen = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         return torch.device(chosen)
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     kind = name.split(":")[0]
-    if not there.get(kind, False):
-        names = ", ".join(repr(device) for device, usable in there.items() if usable)
+    if not available.get(kind, False):
+        names = ", ".join(repr(device) for device, usable in available.items() if usable)
         raise LearnerError(f"device={name!r} is not available on this machine; expected 'auto' or one of {names}.")
     return torch.device(name)
 
 
-def _cached(shape: Shape, rows: int) -> int:
+def _members_at_once(shape: Shape, rows: int) -> int:
     """How many networks are trained side by side: enough to amortise overheads, few enough for the caches."""
     return max(2, min(32, 1_200_000 // shape.size, 500_000 // (rows * shape.width)))
 

@@ -3,7 +3,7 @@ r"""Many small networks at once: multi-headed perceptrons with a leading ``membe
 The parameters of a :class:`NetworkBatch` are one tensor of shape (members, P), of which weights and biases are views. Forward and
 backward passes are written out with batched matrix products, because for networks this small the bookkeeping of automatic
 differentiation costs as much as the arithmetic. Derivatives of the outputs along a direction of the inputs (forward
-mode) travel in the same products: the tangents stand below the inputs as further rows.
+mode) use the same products: the tangents are further rows below the inputs.
 
 Shapes: M members, N rows, d inputs, K moment-constrained heads, H outcome heads. Layers are
 :math:`s = \mathrm{ELU}(x W + b)`; with tangent t, :math:`\dot s = \mathrm{ELU}'(xW + b) \odot (t W)`.
@@ -26,7 +26,7 @@ from riesz.storage.coding import stored
 elu_backward = torch.ops.aten.elu_backward.grad_input
 LOG2_E = float(np.log2(np.e))
 _DEEPEST = 1000
-LANES = 64  # more numbers than processors take at once
+LANES = 64  # at least as many numbers as a processor handles at once
 STEADY = 12  # columns from which the rounding of a product never depends on the number of members
 THIN = 8  # columns of a product up to which its transpose is faster
 
@@ -45,11 +45,11 @@ class Shape:
     outcomes : int
         H, the outcome heads.
     width, depth : int
-        Of the shared body: ``depth`` hidden layers of ``width`` units.
+        The shared body has ``depth`` hidden layers of ``width`` units.
     head_width, head_depth : int
         Of each outcome head; depth 0 makes it linear in the shared representation.
     extras : int
-        E, parameters that stand before the network's own, start at zero and enter the loss alone.
+        E, parameters stored before the network's weights; they start at zero and enter only the loss.
     """
 
     inputs: int
@@ -64,7 +64,7 @@ class Shape:
     def __post_init__(self) -> None:
         if (
             max(self.depth, self.head_depth) > _DEEPEST
-        ):  # also of a file: its layers are written down before they are compared
+        ):  # checked here because a file may claim any depth, and its layers are listed before they are compared
             raise LearnerError(f"A network of more than {_DEEPEST:,} layers; expected fewer, such as depth=2.")
 
     def parameters(self) -> list[tuple[int, ...]]:
@@ -125,7 +125,7 @@ class _Layer:
 class NetworkBatch:
     """Parameters of several members, and how to pass rows forward and gradients back.
 
-    What layers put out is kept in buffers that the next pass of the same size fills anew.
+    Outputs of layers are kept in buffers, which the next pass of the same size overwrites.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class NetworkBatch:
         return outputs
 
     def forward_to_train(self, rows: Tensor, observed: Tensor, dual: bool) -> tuple[Tensor, Tensor]:
-        """What a loss needs: moment-constrained heads at all rows, outcome heads at the observed ones alone.
+        """What a loss needs: moment-constrained heads at all rows, outcome heads only at the observed ones.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class NetworkBatch:
         return hidden
 
     def backward(self, components: Tensor, outcomes: Tensor, observed: Tensor, dual: bool) -> None:
-        """Fill ``gradient`` from a loss's gradient in what :meth:`forward_to_train` gave last."""
+        """Fill ``gradient`` from a loss's gradient with respect to the last result of :meth:`forward_to_train`."""
         tape, g = self._tape, outcomes
         for place, layer in reversed(list(enumerate(self._outcomes))):
             g = self._back(layer, g, tape.pop()[0], dual=False)
@@ -251,7 +251,7 @@ class NetworkBatch:
         below.mul_(slope)
 
     def _back(self, layer: _Layer, g: Tensor, x: Tensor, dual: bool) -> Tensor:
-        """Fill the gradients of a layer from that of its output, and give that of its input."""
+        """Fill the gradients of a layer from that of its output, and return that of its input."""
         torch.sum(_top(g, dual), dim=1, out=layer.bias_slopes)
         parts = layer.columns(g)
         for inputs, part, slopes in zip(layer.columns(x), parts, layer.weight_slopes, strict=True):
@@ -271,7 +271,7 @@ class NetworkBatch:
         return back
 
     def _multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
-        """The product of each member's matrices; with few columns it is taken of the transposes, many times faster."""
+        """The product of each member's matrices; with few columns the transposes are multiplied, which is many times faster."""
         if right.shape[2] > THIN:
             torch.bmm(left, right, out=out)
             return
@@ -280,7 +280,7 @@ class NetworkBatch:
         out.copy_(turned.transpose(1, 2))
 
     def _padded(self, owner: object, like: Tensor) -> tuple[Tensor, Tensor]:
-        """A padded buffer: the last few numbers of an array may be rounded differently, so they are padding."""
+        """A buffer with padding at its end, because the last few numbers of an array may be rounded differently."""
         key, size = (owner, *like.shape), like.numel()
         whole = self._buffers.get(key)
         if whole is None:

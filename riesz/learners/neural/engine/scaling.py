@@ -1,6 +1,6 @@
 r"""Units: how inputs are scaled for a network, and outputs scaled back.
 
-Inputs are centred and divided by their :func:`units` (or left as they are, the treatment apart, as the paper's code does); the
+Inputs are centred and divided by their :func:`units` (or left as they are, except the treatment, as the paper's code does); the
 outcome is centred and scaled; the anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint
 is weighed by :math:`c_h = c_\beta / h_n(\beta)`, so that a change of units changes nothing.
 """
@@ -59,7 +59,7 @@ def make_scale(design: Design, inputs: Array, kind: Inputs) -> Scale:
 
 
 def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
-    """Measure a training set, but not its anchor: its constants, of shape (1,), are one.
+    """Measure a training set without its anchor, whose constants, of shape (1,), are one.
 
     Parameters
     ----------

@@ -27,13 +27,13 @@ class Stage(CheckedSettings):
     epochs : int
         At most.
     patience : int, optional
-        Epochs without a better validation loss before the stage ends. By default 10, and fewer where an epoch has many steps:
-        from 800 rows on it falls with the root of their number, to 5 at 3200 and 3 in the end.
+        Epochs without a better validation loss before the stage ends. By default 10 with up to 800 rows and fewer with more rows,
+        since an epoch then has more steps: it falls with the square root of their number, to 5 at 3200 rows, and is at least 3.
     plateau : int, optional
-        Epochs without a better validation loss that are waited for; the next one halves the learning rate, as torch's
-        ``ReduceLROnPlateau`` does with that patience. By default the rate stays.
+        The learning rate is halved after more than this number of epochs without a better validation loss, as torch's
+        ``ReduceLROnPlateau`` does with that patience. By default the rate does not change.
     min_delta : float
-        By how much a validation loss must be smaller to count as better for ``patience`` and for the weights that are kept.
+        By how much a validation loss must be smaller to count as better, for ``patience`` and for the weights that are kept.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Stage(CheckedSettings):
                 raise LearnerError(f"{self}: {name} must be a whole number, {least} or larger{instead}.")
 
     def waits(self, rows: int) -> int:
-        """The patience for a training set of ``rows`` rows, validation rows included."""
+        """The patience for a training set of ``rows`` rows, including validation rows."""
         return round(min(10.0, max(3.0, 10.0 * (800 / rows) ** 0.5))) if self.patience is None else self.patience
 
 
@@ -81,14 +81,14 @@ class Schedule:
     weight_decay : float
         Decoupled, as in AdamW.
     momentum : float
-        The share of its last average that Adam's average of the gradients keeps at each step.
+        Adam's beta_1: the share that the running average of the gradients keeps at each step.
     bias_learning_rate : float or None
-        Of the output biases of the outcome heads but the first, which then have Adam's usual momentum and no weight decay; None
-        is that of the stage.
+        Learning rate of the output biases of all outcome heads but the first, which then have Adam's usual momentum and no weight
+        decay; with None it is that of the stage.
     keep : {"best", "each", "last"}
         Which weights are kept: those with the best validation loss, restored at the end of each stage; for mu those with
-        the best outcome loss and for rr those with the best rest, since one often goes on learning when the other has begun
-        to overfit; or the last.
+        the best outcome loss and for rr those with the best remaining loss, since one often still improves when the other
+        has begun to overfit; or the last.
     """
 
     stages: tuple[Stage, ...]

@@ -26,19 +26,19 @@ from riesz.storage.coding import stored
 @stored
 @dataclass(frozen=True)
 class StoredNetwork:
-    """What a trained network is made of.
+    """The content of a trained network.
 
     Attributes
     ----------
     mu : ndarray of float32, shape (P,)
         Weights of the network that mu is read from.
     rr : ndarray of float32, shape (P,), or None
-        Those of rr, where they are others.
+        Weights of the network that rr is read from, if they differ.
     history : ndarray
     columns : tuple of str
-        Of the history.
+        Names of the columns of ``history``.
     kept : int
-        The row of the history whose weights these are.
+        The row of ``history`` whose weights were kept.
     shape : Shape
     scale : Scale
     expansions : Expansions
@@ -59,9 +59,9 @@ class StoredNetwork:
     def __post_init__(self) -> None:
         for weights in (self.mu, self.rr):
             if weights is not None and (weights.dtype != np.float32 or weights.shape != (self.shape.size,)):
-                raise ValueError("weights of the wrong size")
+                raise ValueError("the weights have the wrong size")
         if not 0 <= self.kept < len(self.history):
-            raise ValueError("no such row in the history")
+            raise ValueError("the history has no row of the kept weights")
 
 
 @stored
@@ -72,7 +72,7 @@ class StoredNetworks:
     networks: tuple[StoredNetwork, ...]
 
     def weights(self) -> dict[str, float]:
-        """Weights of a closed form beside the networks: none, as in files of blended networks that this version reads."""
+        """Weights of a closed form blended with the networks, by name; none, since this version does not blend them."""
         return {}
 
 
@@ -82,10 +82,10 @@ def store(fit: Ensemble) -> StoredNetworks:
 
 
 def _store(fit: NetworkFit) -> StoredNetwork:
-    same = fit.trained.rr is fit.trained.mu
+    same_weights = fit.trained.rr is fit.trained.mu
     return StoredNetwork(
         mu=fit.trained.mu.cpu().numpy(),
-        rr=None if same else fit.trained.rr.cpu().numpy(),
+        rr=None if same_weights else fit.trained.rr.cpu().numpy(),
         history=fit.trained.history,
         columns=fit.trained.columns,
         kept=fit.trained.kept,
@@ -97,7 +97,7 @@ def _store(fit: NetworkFit) -> StoredNetwork:
 
 
 def restore(stored: Sequence[StoredNetworks], sample: Design, objective: Objective) -> list[Fit]:
-    """Fits from their arrays, on the processor; all were fitted on one sample for one objective."""
+    """Fits from their arrays, on the CPU; all must be fits to one sample for one objective."""
     feed = Feed([sample], torch.device("cpu"), [stored[0].networks[0].expansions])
     return [Ensemble(tuple(_restore(network, feed) for network in parts.networks), objective) for parts in stored]
 

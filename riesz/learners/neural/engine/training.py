@@ -1,8 +1,7 @@
 r"""Training a batch of networks: stages, minibatches, early stopping, all members at once.
 
 Members share every step but nothing else: each has its own rows, shuffles, optimiser state, stage and stopping. A member
-that stops leaves the batch, so it costs nothing more. Nothing global is touched (no seed, no thread count, no default
-dtype).
+that stops is removed from the batch and costs no further time. No global state is changed (seed, thread count, default dtype).
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ class Member:
     Attributes
     ----------
     parts : tuple of (ndarray of int, ndarray of int)
-        Row numbers in the feed to learn from and to decide when to stop: for each stage, or one pair for all.
+        Row numbers in the feed, for training and for validation: one pair for each stage, or one for all stages.
     scale : Scale
     origin : int
-        Its sample's place in the feed.
+        The position of its sample in the feed.
     seeds : (int, int)
-        For the starting values and for the shuffles.
+        Seeds of the starting values and of the shuffles.
     """
 
     parts: tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]], ...]
@@ -52,13 +51,13 @@ class Member:
     seeds: tuple[int, int]
 
     def layout(self, batch_size: int) -> tuple[int, int, int]:
-        """Batches an epoch, rows a batch, validation rows when filled up: members that share these can be trained together."""
+        """Batches per epoch, rows per batch, validation rows after filling up; members that share these can train together."""
         most_train, most_valid = (max(len(part[kind]) for part in self.parts) for kind in (0, 1))
         batches = -(-most_train // batch_size)
         return batches, -(-most_train // batches), -(-min(most_valid, MOST_VALIDATION_ROWS) // 32) * 32
 
     def rows(self, stage: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Rows to learn from and to decide when to stop, in a stage."""
+        """Training rows and validation rows of a stage."""
         return self.parts[min(stage, len(self.parts) - 1)]
 
 
@@ -82,7 +81,7 @@ class _Progress:
     history: list[tuple[float, ...]] = field(default_factory=list)
 
 
-#: The columns of every history; then come those that the objective reports.
+#: The columns of every history, followed by those that the objective reports.
 COMMON = ("epoch", "stage", "loss", "valid_loss")
 
 
@@ -101,12 +100,12 @@ def train(
     ----------
     feed : Feed
     members : sequence of Member
-        Of one layout.
+        All with the same layout.
     shape : Shape
     objective : Objective
     schedule : Schedule
     side_by_side : int
-        Members trained at the same time, at most; one that stops makes room for the next.
+        Most members trained at the same time; when one stops, the next one starts.
     watch : Watch
         Receives progress after every epoch and when a member stops.
     """
@@ -148,7 +147,7 @@ class _Run:
         self._arrange(nothing, nothing, nothing, nothing.new_zeros(0, feed.components))
 
     def _arrange(self, flat: Tensor, first: Tensor, second: Tensor, multipliers: Tensor) -> None:
-        """Lay the active members out, and with them as many waiting ones as there is room for."""
+        """Arrange the active members in one batch, and add as many waiting ones as there is room for."""
         fresh = list(islice(self.waiting, self.most - len(self.active)))
         if fresh:
             start = np.stack([initial(self.shape, self.members[progress.number].seeds[0]) for progress in fresh])
@@ -157,43 +156,43 @@ class _Run:
             first, second = torch.cat([first, empty]), torch.cat([second, empty])
             multipliers = torch.cat([multipliers, empty[:, : multipliers.shape[1]]])
             self.active += fresh
-        self.ghost = len(self.active) == 1
-        if self.ghost:  # a batch of one rounds differently, so a copy is trained with it
+        self.doubled = len(self.active) == 1
+        if self.doubled:  # a batch of one rounds differently, so a copy is trained with it
             flat, first, second, multipliers = (torch.cat([part] * 2) for part in (flat, first, second, multipliers))
         self.networks = NetworkBatch(self.shape, flat)
         self.first, self.second, self.multipliers = first, second, multipliers
         if not self.active:
             return
-        owners = [self.members[progress.number] for progress in self.active] * (2 if self.ghost else 1)
-        self.scales = Scales([(member.scale, member.origin) for member in owners], self.feed)
-        self._look()
+        members = [self.members[progress.number] for progress in self.active] * (2 if self.doubled else 1)
+        self.scales = Scales([(member.scale, member.origin) for member in members], self.feed)
+        self._gather_rows()
         self._plan()
 
     def _plan(self) -> None:
-        """Sort the parameters by learning rate: members by their pace, and output biases of outcome heads apart."""
+        """Group the parameters by learning rate: members by stage and halvings, the outcome heads' output biases separately."""
         first = self.shape.size - self.shape.outcomes + 1
         bias = self.schedule.bias_learning_rate
         cuts = [(slice(None), None)] if bias is None else [(slice(0, first), None), (slice(first, None), bias)]
         self.plan: list[tuple[tuple[float, float, float], list[list[Tensor]], list[Tensor], Tensor]] = []
         for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
             members = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
-            for cut, apart in cuts:
+            for cut, bias_rate in cuts:
                 state = (self.networks.flat, self.networks.gradient, self.first, self.second)
                 steps = self._tensor([self.active[at].steps for at in members])
                 tensors = [[part[at, cut] for at in members] for part in state]
-                rate = (apart or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
+                rate = (bias_rate or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
                 decay, momentum = (
-                    (self.schedule.weight_decay, self.schedule.momentum) if apart is None else (0.0, USUAL_MOMENTUM)
+                    (self.schedule.weight_decay, self.schedule.momentum) if bias_rate is None else (0.0, USUAL_MOMENTUM)
                 )
                 self.plan.append(((rate, decay, momentum), tensors, list(steps.unbind()), steps))
 
-    def _look(self) -> None:
-        """Gather what depends on the rows that members learn from, and on those that decide when they stop."""
-        shown = self.active * (2 if self.ghost else 1)
-        parts = [self.members[progress.number].rows(progress.stage) for progress in shown]
-        index = np.zeros((len(shown), self.valid_size), dtype=np.int64)
-        filled = np.zeros((len(shown), self.valid_size), dtype=np.float32)
-        for at, (progress, (_, rows)) in enumerate(zip(shown, parts, strict=True)):
+    def _gather_rows(self) -> None:
+        """Gather the validation rows, and the mean weights of the training rows."""
+        members = self.active * (2 if self.doubled else 1)
+        parts = [self.members[progress.number].rows(progress.stage) for progress in members]
+        index = np.zeros((len(members), self.valid_size), dtype=np.int64)
+        filled = np.zeros((len(members), self.valid_size), dtype=np.float32)
+        for at, (progress, (_, rows)) in enumerate(zip(members, parts, strict=True)):
             seed = (*self.members[progress.number].seeds, progress.stage)
             rows = rows[draw_part(len(rows), MOST_VALIDATION_ROWS, seed)]
             index[at, : len(rows)], filled[at, : len(rows)] = rows, 1.0
@@ -204,13 +203,13 @@ class _Run:
         self, index: npt.NDArray[np.int64], filled: npt.NDArray[np.float32], mean_weights: Tensor | None = None
     ) -> Batch:
         device = self.feed.device
-        rows, there = torch.as_tensor(index, device=device), torch.as_tensor(filled, device=device)
-        return self.feed.batch(rows, there, self.scales, mean_weights)
+        rows, is_row = torch.as_tensor(index, device=device), torch.as_tensor(filled, device=device)
+        return self.feed.batch(rows, is_row, self.scales, mean_weights)
 
     def epoch(self) -> None:
         """Train every active member on its training rows once, then evaluate it on its validation rows."""
         dual = self.feed.dual
-        epochs = self._tensor([progress.epoch for progress in self.active] * (2 if self.ghost else 1))
+        epochs = self._tensor([progress.epoch for progress in self.active] * (2 if self.doubled else 1))
         total = torch.zeros_like(epochs)
         for batch in self._batches():
             go_on()
@@ -224,12 +223,12 @@ class _Run:
             total += terms.loss.detach()
         batch = self.validation
         outputs = self._outputs(batch)
-        # as in the first epoch: losses under a penalty that grows could not be compared
+        # with the penalty of the first epoch: under a growing penalty losses could not be compared
         objective = self.objective.at(torch.zeros_like(epochs), self.multipliers)
         terms = objective.loss(outputs, batch, self.scales)
         reported = objective.report(outputs, batch, self.scales, terms)
-        shown = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
-        for progress, row in zip(self.active, shown.tolist(), strict=False):
+        rows = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
+        for progress, row in zip(self.active, rows.tolist(), strict=False):
             self._note(progress, row)
 
     def _tensor(self, numbers: Sequence[int]) -> Tensor:
@@ -245,12 +244,12 @@ class _Run:
         filled = np.zeros(index.shape, dtype=np.float32)
         for at, progress in enumerate(self.active):
             rows = progress.shuffle.permutation(self.members[progress.number].rows(progress.stage)[0])
-            # deal the rows out, so that no batch is empty
+            # one row to each batch in turn, so that no batch is empty
             place = (np.arange(len(rows)) % self.batches, at, np.arange(len(rows)) // self.batches)
             index[place], filled[place] = rows, 1.0
-        if self.ghost:
+        if self.doubled:
             index, filled = np.repeat(index, 2, axis=1), np.repeat(filled, 2, axis=1)
-        cost = index[0].size * self.feed.stations * self.feed.inputs * (2 if self.feed.dual else 1)
+        cost = index[0].size * self.feed.points * self.feed.inputs * (2 if self.feed.dual else 1)
         at_once = max(1, GATHERED // cost)
         for start in range(0, self.batches, at_once):
             part = slice(start, start + at_once)
@@ -280,13 +279,13 @@ class _Run:
             progress.steps += 1
 
     def _note(self, progress: _Progress, row: list[float]) -> None:
-        """Book an epoch, and move the member on."""
+        """Record an epoch of a member, and keep its weights if they are the best so far."""
         loss = row[1]
         if not np.isfinite(loss) or not np.isfinite(row[0]):
             raise LearnerError(
                 f"The loss of network {progress.number + 1} is not finite in stage {progress.stage + 1}, epoch "
                 f"{progress.epoch + 1}. "
-                "Use a smaller learning rate, inputs='standard', or look for outliers in outcome and covariates."
+                "Use a smaller learning rate or inputs='standard', or look for outliers in outcome and covariates."
             )
         progress.history.append((progress.epoch + 1, progress.stage + 1, *row))
         progress.epoch += 1
@@ -311,36 +310,36 @@ class _Run:
         return {"epoch": last.epoch, "loss": f"{last.history[-1][2]:.3g}", "validation": f"{last.history[-1][3]:.3g}"}
 
     def leave(self) -> list[tuple[_Progress, Tensor]]:
-        """End stages and members that are through; lay out anew when anyone did."""
-        gone, stay, moved = [], [], False
+        """End the stages and the members that are finished, and rearrange the batch if there are any; return the latter."""
+        finished, active, replan = [], [], False
         for at, progress in enumerate(self.active):
             stage = self.schedule.stages[progress.stage]
             member = self.members[progress.number]
             patience = stage.waits(sum(map(len, member.rows(progress.stage))))
             if progress.since_best <= patience and progress.epoch_in_stage < stage.epochs:
-                stay.append(at)
+                active.append(at)
                 if stage.plateau is not None and progress.since_halved > stage.plateau:
-                    progress.halvings, progress.since_halved, moved = progress.halvings + 1, 0, True
+                    progress.halvings, progress.since_halved, replan = progress.halvings + 1, 0, True
                 continue
             if "all" in progress.kept:
                 self.networks.flat[at] = progress.kept["all"]
             if progress.stage + 1 < len(self.schedule.stages):
                 progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
                 progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
-                if self.schedule.keep == "last" or len(member.parts) > 1:  # losses on other rows cannot be compared
+                if self.schedule.keep == "last" or len(member.parts) > 1:  # losses on different rows cannot be compared
                     progress.best.clear()
                     progress.lowest.clear()
                 self.first[at], self.second[at] = 0.0, 0.0
-                stay.append(at)
-                moved = True
+                active.append(at)
+                replan = True
             else:
-                gone.append((progress, self.networks.flat[at].clone()))
-        if gone:
-            self.active = [self.active[at] for at in stay]
-            pick = torch.as_tensor(stay, dtype=torch.long, device=self.feed.device)
+                finished.append((progress, self.networks.flat[at].clone()))
+        if finished:
+            self.active = [self.active[at] for at in active]
+            pick = torch.as_tensor(active, dtype=torch.long, device=self.feed.device)
             self._arrange(self.networks.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
-        elif moved:
+        elif replan:
             if any(len(self.members[progress.number].parts) > 1 for progress in self.active):
-                self._look()
+                self._gather_rows()
             self._plan()
-        return gone
+        return finished

@@ -1,1 +1,1 @@
-"""What a network is trained for: each objective is its loss and how mu and rr are read out."""
+"""What networks minimise: an objective is a loss, and how mu and rr are read from a trained network."""

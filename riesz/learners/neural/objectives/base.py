@@ -1,9 +1,9 @@
-"""The contract of an objective: what a network is trained for, and how mu and rr are read from it.
+"""The contract of an objective: what a network minimises, and how mu and rr are read from it.
 
 Training calls ``loss`` on the :class:`Outputs` of a batch of rows, differentiates it, and passes the gradient back through the
 networks. Predictions call ``readout``. An objective must implement ``heads``, ``loss``, ``outcome_share`` and ``readout``.
 
-Shapes: M members (networks trained side by side), B rows, S stations, K linear heads, H outcome heads, E extras.
+Shapes: M members (networks trained side by side), B rows, S evaluation points, K linear heads, H outcome heads, E extras.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOTHING = torch.zeros(0, dtype=torch.float32)
 
 
 class Outputs(NamedTuple):
-    """What the networks put out on a batch, as a loss uses it; or a gradient with respect to that.
+    """The networks' outputs on a batch, as a loss uses them; or a gradient with respect to them.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Outputs(NamedTuple):
     outcome : Tensor, shape (M, B)
         The mixed outcome heads at the observed rows: mu, or its logit under ``family="binomial"``.
     extras : Tensor, shape (M, E)
-        Parameters beside the network's weights.
+        Parameters besides the network's weights.
     """
 
     heads: Tensor
@@ -46,19 +46,19 @@ class Outputs(NamedTuple):
 
 
 def make_outputs(components: Tensor, outcomes: Tensor, batch: Batch, extras: Tensor = _NOTHING) -> Outputs:
-    """Reduce what networks put out at all stations to what a loss uses.
+    """Reduce the networks' outputs at all points to those that a loss uses.
 
     Parameters
     ----------
     components : Tensor, shape (M, B S or 2 B S, K)
-        As :meth:`NetworkBatch.forward_to_train` gives them.
+        As :meth:`NetworkBatch.forward_to_train` returns them.
     outcomes : Tensor, shape (M, B, H)
     batch : Batch
     extras : Tensor, shape (M, E)
     """
-    members, size, stations, _ = batch.shares.shape
-    halves, k = components.shape[1] // (size * stations), components.shape[2]
-    values, *slopes = components.view(members, halves, size, stations, k).unbind(1)
+    members, size, points, _ = batch.shares.shape
+    halves, k = components.shape[1] // (size * points), components.shape[2]
+    values, *slopes = components.view(members, halves, size, points, k).unbind(1)
     moments = (batch.value_weights * values).sum(dim=2)
     for below in slopes:
         moments += (batch.slope_weights * below).sum(dim=2)
@@ -90,14 +90,14 @@ class Terms:
 
 
 class Heads(NamedTuple):
-    """What a network needs beside its outcome heads.
+    """What a network needs besides its outcome heads.
 
     Attributes
     ----------
     linear : int
         K, heads that are linear in the shared representation.
     extras : int
-        E, parameters that enter the loss alone; they start at zero.
+        E, parameters that enter only the loss; they start at zero.
     """
 
     linear: int
@@ -110,7 +110,7 @@ class Objective(ABC):
     Attributes
     ----------
     reported : tuple of str
-        The names of what :meth:`report` gives; ``outcome_loss`` must be among them.
+        The names of the numbers that :meth:`report` returns; ``outcome_loss`` must be among them.
     """
 
     reported: ClassVar[tuple[str, ...]]
@@ -138,8 +138,8 @@ class Objective(ABC):
     def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
         """The loss and its gradient at the outputs, by automatic differentiation.
 
-        The objectives in this folder replace it by a formula, which tests compare with this one: with automatic differentiation
-        whole fits took 8 to 20% more processor time (1,000 rows, default settings: MADNet 17 and 19%, RieszNet 15%,
+        The objectives in this folder replace it by a formula, which tests compare with this one. With automatic differentiation,
+        fits took 8 to 20% more processor time (1,000 rows, default settings: MADNet 17 and 19%, RieszNet 15%,
         DragonNet 20%, TARNet 8%).
         """
         with torch.enable_grad():
@@ -148,7 +148,7 @@ class Objective(ABC):
         return terms, Outputs(*torch.autograd.grad(terms.loss.sum(), free, materialize_grads=True))
 
     def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
-        """Compute what a history shows of a validation batch, each of shape (M,): by default the parts of the loss."""
+        """Compute the numbers that the history shows of a validation batch, each of shape (M,); by default the loss's parts."""
         return {name: terms.parts[name] for name in self.reported}
 
     @abstractmethod
@@ -165,11 +165,11 @@ class Objective(ABC):
         Parameters
         ----------
         network : NetworkFit
-            As it was trained.
+            The trained network.
         design : Design
-            What it was trained on.
+            Its training set.
         seed : int
-            For random parts of the design, if its rows are too many.
+            For a random part of the design, if it has too many rows.
 
         Returns
         -------

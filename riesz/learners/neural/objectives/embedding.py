@@ -59,14 +59,14 @@ class Embedding(OutcomeLoss):
     def readout(self, network: NetworkFit, design: Design) -> Predictions:
         """Mu as a linear function of the product features; there is no rr."""
         assert network.solved is not None
-        first, theta = network.solved[0], network.solved[1:]
+        intercept, theta = network.solved[0], network.solved[1:]
         index = _features(network, design).map(lambda values: np.tensordot(theta, values, 1))
-        mu = Evaluation(first + index.observed, first + index.values, index.slopes)
+        mu = Evaluation(intercept + index.observed, intercept + index.values, index.slopes)
         return Predictions(mu, no_representer(design), scale_free=False)
 
 
 def _features(network: NetworkFit, design: Design) -> Evaluation:
-    """Indicators of the arms but the first, and the products of all indicators with psi, shape (F, n)."""
+    """Indicators of all arms but the first, and the products of all indicators with psi, shape (F, n)."""
     _, psi = network.functions(design, representation=True)
     arms = design.treatment.shape[1] + 1
 

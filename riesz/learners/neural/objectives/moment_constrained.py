@@ -4,7 +4,7 @@ r"""The paper's objective: learn :math:`\beta_\perp` under a moment constraint, 
     \frac{E_n[(\beta - f_1)^2]}{c_\beta^2} + \kappa \frac{|h_n(f_1)|}{|h_n(\beta)|}
     + \rho\, \mathrm{REGLoss}_n(y, \tilde a f_2 + (1 - \tilde a) f_3)
 
-with :math:`h_n` the mean over the rows of the batch at hand, so that it also punishes the spread of :math:`m(f_1)` a little.
+with :math:`h_n` the mean over the rows of a batch, so that it also penalises the spread of :math:`m(f_1)` a little.
 The absolute value makes the penalty exact: once :math:`\kappa` exceeds 2 the minimiser satisfies the constraint.
 ``multiplier`` is the basic differential multiplier method,
 :math:`E_n[(\beta - f)^2] + \lambda h_n(f) + \delta h_n(f)^2` with ascent in :math:`\lambda`.
@@ -50,9 +50,9 @@ class MomentConstrained(Objective):
     family : {"gaussian", "binomial"}
     constraint : {"absolute", "multiplier"}
     penalty : float or Tensor, shape (M, 1)
-        kappa; during training, what it has grown to.
+        kappa; during training, its current value.
     growth : float
-        The penalty is multiplied by this after each epoch, until it is a million times what it was.
+        The penalty is multiplied by this after each epoch, until it is a million times as large.
     rho : float
         Weight of the outcome's loss.
     damping, ascent : float
@@ -109,13 +109,13 @@ class MomentConstrained(Objective):
         terms = self.loss(outputs, batch, scales)
         violation = terms.parts["signed_violation"]
         if self.constraint == "absolute":
-            push = self.penalty * violation.sign()
+            moment_slope = self.penalty * violation.sign()
         else:
-            push = torch.add(self._multipliers(), violation, alpha=2 * self.damping)
+            moment_slope = torch.add(self._multipliers(), violation, alpha=2 * self.damping)
         w = batch.weights.unsqueeze(2)
         return terms, Outputs(
             (outputs.heads - batch.anchor).mul_(2.0 * w),
-            w * (push * scales.constraint).unsqueeze(1),
+            w * (moment_slope * scales.constraint).unsqueeze(1),
             gaps(outputs.outcome, batch.y, self.family).mul_(batch.weights).mul_(self.rho),
         )
 
@@ -124,9 +124,9 @@ class MomentConstrained(Objective):
         return self.multipliers
 
     def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
-        """The parts, and two readings of the first component's rr, rescaled on these rows.
+        """The parts, and two checks of the first component's rr, rescaled on these rows.
 
-        They are E_n[anchor rr] / h_n(anchor), 1 for the true rr, and E_n[y rr] in the network's units of y.
+        They are E_n[anchor rr] / h_n(anchor), which is 1 for the true rr, and E_n[y rr] in the network's units of y.
         """
         w = batch.weights
         r = (batch.anchor - outputs.heads)[..., 0]

@@ -1,7 +1,7 @@
-r"""The outcome's loss: squared error, or log-loss of the logit; alone it is what TARNet learns.
+r"""The outcome's loss: squared error, or log-loss of the logit; TARNet minimises it alone.
 
-Losses of objectives that learn rr beside mu are made from these two functions, too, for the outcome as it is and for the
-targeted one :math:`\mu + \varepsilon \alpha` (on the logit scale under ``family="binomial"``).
+Objectives that learn rr besides mu use the functions ``losses`` and ``gaps``, too, for mu and for the targeted
+:math:`\mu + \varepsilon \alpha` (on the logit scale under ``family="binomial"``).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def losses(index: Tensor, y: Tensor, family: str) -> Tensor:
 
 
 def gaps(index: Tensor, y: Tensor, family: str) -> Tensor:
-    """Its derivative in the index."""
+    """The derivative of each row's loss with respect to the index."""
     return probabilities(index) - y if family == "binomial" else 2.0 * (index - y)
 
 
 def probabilities(logit: Tensor) -> Tensor:
-    """The sigmoid, rounded evenly."""
+    """The sigmoid, with rounding that does not depend on the number of members."""
     return evenly(torch.sigmoid, logit)
 
 

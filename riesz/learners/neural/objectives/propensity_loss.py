@@ -6,9 +6,9 @@ r"""DragonNet's objective: the outcome's loss, the propensity's log-loss and a t
 
 with p the squeezed propensity: the network's own, :math:`\tilde p`, is moved away from 0 and 1 to
 :math:`p = (\tilde p + s) / (1 + 2 s)`, in the log-loss and in rr alike. At the observed arm a component's rr is
-:math:`\alpha_c = (k_{c0} (1 - p) + k_{c1} p) / p_a`, with :math:`p_1 = p, p_0 = 1 - p` and what the moment asks of this arm
-when a row comes from arm 0 or 1 (``derived.py``). The batch brings these coefficients in place of an anchor: first all
-:math:`k_{c0}`, then all :math:`k_{c1}`.
+:math:`\alpha_c = (k_{c0} (1 - p) + k_{c1} p) / p_a`, with :math:`p_1 = p, p_0 = 1 - p` and the weights :math:`k` of the moment
+on this arm for a row from arm 0 or 1 (``propensity/representer.py``). The batch holds these coefficients in place of an anchor:
+first all :math:`k_{c0}`, then all :math:`k_{c1}`.
 
 References
 ----------
@@ -50,7 +50,7 @@ class PropensityLoss(Objective):
     squeeze : float
         s.
     srr : bool
-        Whether the mu that is read out is mu + epsilon rr.
+        Whether mu + epsilon rr is read out in place of mu.
     """
 
     family: str
@@ -80,21 +80,23 @@ class PropensityLoss(Objective):
     def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
         terms = self.loss(outputs, batch, scales)
         w, logit = batch.weights, outputs.heads[..., 0]
-        rr, bend = self._representer(logit, batch)
+        rr, rr_slope = self._representer(logit, batch)
         epsilon = outputs.extras.unsqueeze(1)
-        pull = self.targeted_weight * w * gaps(outputs.outcome + (rr * epsilon).sum(dim=2), batch.y, self.family)
+        targeted_slope = (
+            self.targeted_weight * w * gaps(outputs.outcome + (rr * epsilon).sum(dim=2), batch.y, self.family)
+        )
         p = self._squeezed(logit)
-        push = torch.where(_treated(batch), -1.0 / p, 1.0 / (1.0 - p)) * self._squeezed_slope(logit)
-        head = self.propensity_weight * w * push + pull * (bend * epsilon).sum(dim=2)
+        propensity_slope = torch.where(_treated(batch), -1.0 / p, 1.0 / (1.0 - p)) * self._squeezed_slope(logit)
+        head = self.propensity_weight * w * propensity_slope + targeted_slope * (rr_slope * epsilon).sum(dim=2)
         return terms, Outputs(
             head.unsqueeze(2),
             torch.zeros_like(outputs.moments),
-            w * gaps(outputs.outcome, batch.y, self.family) + pull,
-            (pull.unsqueeze(2) * rr).sum(dim=1),
+            w * gaps(outputs.outcome, batch.y, self.family) + targeted_slope,
+            (targeted_slope.unsqueeze(2) * rr).sum(dim=1),
         )
 
     def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
-        """The parts, and the weighted share of rows where squeezing halves an inverse propensity, or more."""
+        """The parts, and the weighted share of rows where squeezing at least halves an inverse propensity."""
         p = outputs.heads[..., 0].sigmoid()
         outside = ((p < self.squeeze) | (p > 1.0 - self.squeeze)).to(p.dtype)
         return {**terms.parts, "squeezed": (batch.weights * outside).sum(dim=1)}
@@ -112,8 +114,8 @@ class PropensityLoss(Objective):
         from_0, from_1 = batch.anchor.chunk(2, dim=2)
         treated = _treated(batch).unsqueeze(2)
         rr = torch.where(treated, from_1 + from_0 * (1.0 - p) / p, from_0 + from_1 * p / (1.0 - p))
-        bend = torch.where(treated, -from_0 / p.square(), from_1 / (1.0 - p).square())
-        return rr, bend * self._squeezed_slope(logit).unsqueeze(2)
+        slope = torch.where(treated, -from_0 / p.square(), from_1 / (1.0 - p).square())
+        return rr, slope * self._squeezed_slope(logit).unsqueeze(2)
 
     def outcome_share(self, outcome_loss: float) -> float:
         return outcome_loss
@@ -126,16 +128,18 @@ class PropensityLoss(Objective):
         arms = arm_representer(coefficients, np.column_stack([1.0 - p, p]))
         rr = linked_at_arms(arms, design)
         if self.srr:
-            more = at_arms(np.tensordot(network.extras, arms, 1), design)
-            index = Evaluation(index.observed + more.observed, index.values + more.values, index.slopes + more.slopes)
+            shift = at_arms(np.tensordot(network.extras, arms, 1), design)  # epsilon rr
+            index = Evaluation(
+                index.observed + shift.observed, index.values + shift.values, index.slopes + shift.slopes
+            )
         return Predictions(network.mu(index, design.family), rr, scale_free=False)
 
 
 def squeezed(p: Numbers, s: float) -> Numbers:
-    """Propensities, moved away from 0 and 1."""
+    """Move propensities away from 0 and 1."""
     return (p + s) / (1.0 + 2.0 * s)
 
 
 def _treated(batch: Batch) -> Tensor:
-    """Which rows are in arm 1, shape (M, B): those where all the share is the second outcome head's."""
+    """Which rows are in arm 1, shape (M, B): there the second outcome head has the whole share."""
     return batch.observed_shares[..., 1] > 0.5

@@ -39,7 +39,7 @@ class RieszLoss(Objective):
     rr_weight, targeted_weight : float
         w_alpha and w_epsilon.
     srr : bool
-        Whether the mu that is read out is mu + epsilon rr (Scharfstein, Rotnitzky and Robins).
+        Whether mu + epsilon rr (Scharfstein, Rotnitzky and Robins) is read out in place of mu.
     """
 
     family: str
@@ -65,18 +65,19 @@ class RieszLoss(Objective):
     def slopes(self, outputs: Outputs, batch: Batch, scales: Scales) -> tuple[Terms, Outputs]:
         terms = self.loss(outputs, batch, scales)
         w = batch.weights.unsqueeze(2)
-        pull = self.targeted_weight * batch.weights * gaps(_targeted(outputs), batch.y, self.family)
+        targeted_slope = self.targeted_weight * batch.weights * gaps(_targeted(outputs), batch.y, self.family)
         return terms, Outputs(
-            2.0 * self.rr_weight * w * outputs.heads + pull.unsqueeze(2) * outputs.extras.unsqueeze(1),
+            2.0 * self.rr_weight * w * outputs.heads + targeted_slope.unsqueeze(2) * outputs.extras.unsqueeze(1),
             (-2.0 * self.rr_weight * w * scales.constraint.unsqueeze(1)).expand_as(outputs.moments),
-            batch.weights * gaps(outputs.outcome, batch.y, self.family) + pull,
-            (pull.unsqueeze(2) * outputs.heads).sum(dim=1),
+            batch.weights * gaps(outputs.outcome, batch.y, self.family) + targeted_slope,
+            (targeted_slope.unsqueeze(2) * outputs.heads).sum(dim=1),
         )
 
     def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
-        """The parts, and two readings of the first component's rr.
+        """The parts, and two checks of the first component's rr.
 
-        They are E_n[anchor rr] / h(anchor), h from the training rows, 1 for the true rr, and E_n[y rr] in the network's units of y.
+        They are E_n[anchor rr] / h(anchor), which is 1 for the true rr (h is measured on the training rows), and E_n[y rr] in the
+        network's units of y.
         """
         weighted = batch.weights * outputs.heads[..., 0]
         rr_anchor, ipw = (weighted * batch.anchor[..., 0]).sum(dim=1), (weighted * batch.y).sum(dim=1)
