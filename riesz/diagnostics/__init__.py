@@ -1,4 +1,4 @@
-"""Checks of a fit: functions of predictions, design and influence function that return frames, and the texts of warnings."""
+"""Checks of a fit: tables computed from predictions, design and influence function, and the rules that turn them into warnings."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ from riesz.registry import Registry
 #: A function of predictions and design, on the full sample; its frame has one row per parameter.
 Diagnostic = Callable[[Predictions, Design], pd.DataFrame]
 
-#: Name to diagnostic; ``fit.diagnostics()`` shows their columns side by side.
+#: Diagnostics by name; ``fit.diagnostics()`` shows their columns side by side.
 DIAGNOSTICS: Registry[Diagnostic] = Registry(
     {
         "representer_health": "riesz.diagnostics.weights:representer_health",

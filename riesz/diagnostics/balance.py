@@ -2,8 +2,8 @@ r"""The Riesz balance table: whether weighting by rr gives the moment, as it doe
 
 For any f, :math:`E[\alpha f] = h(f)`. The table compares the two sides in the sample for f the anchor, 1, the treatment, every
 covariate and every treatment-by-covariate product. For the average treatment effect this is covariate balance after
-weighting; for the average derivative its analogue. Covariates are centred at their means, so that nothing depends on
-their origin; the constant has its own row, ``1``.
+weighting; for the average derivative its analogue. Covariates are centred at their means, so that adding a
+constant to them changes nothing; the constant function has its own row, ``1``.
 
 All sides are divided by the mean of the normalizer, which puts them in the units of the estimate: ``moment`` is the estimand
 with f in place of the outcome, and ``weighted`` its estimate by weighting with rr.
@@ -29,7 +29,7 @@ from riesz.diagnostics.shapes import parts_in_groups, shape_table, shapes
 from riesz.inference import Clusters, Weights, covariance
 from riesz.predictions import Predictions, tilt
 
-_ALIKE = 1e-12  # functions that differ by less than this share of their size are shown once
+_ALIKE = 1e-12  # functions that differ by less than this share of their size count as the same
 
 
 def balance_table(
@@ -66,7 +66,8 @@ def balance_table(
         - ``moment``, ``weighted``: the two sides; ``imbalance`` is weighted minus moment.
         - ``std_error``: of the imbalance, with rr taken as given; ``z`` their ratio.
         - ``standardized``: imbalance in units of f's root mean square (its standard deviation, for a covariate).
-        - ``unadjusted``: the same for the representer that is linear in the treatment alone (for the ATE: plain means per arm).
+        - ``unadjusted``: the same for the representer that is linear in the treatment and ignores covariates (for the ATE: plain
+          means per arm).
         - ``implied_bias``: in units of the estimate's standard error. It is the change in the one-step estimate if mu were
           corrected for what its residuals still show of f, :math:`-\delta_f` times the imbalance with
           :math:`\delta_f = E_n[(y - \mu) f] / E_n[f^2]`. A debiased estimate is biased only if mu *and* rr miss f.
@@ -75,9 +76,9 @@ def balance_table(
     """
     v = tilt(predictions, design)
     plain = _treatment_only(design, v)
-    found = _functions(design, treatment)
+    functions = _functions(design, treatment)
     sample = Sample(predictions, design, v, plain, names, errors, weights, clusters)
-    return _in_order([_compare(sample, *function) for function in found], names)
+    return _in_order([_compare(sample, *function) for function in functions], names)
 
 
 def shape_balance(
@@ -95,8 +96,8 @@ def shape_balance(
     Parameters
     ----------
     numeric : mapping of str to ndarray, each of shape (n,)
-        Numeric covariates as they are in the data. One that a reading moves is tested by its square and its products alone, and
-        only if the formula has it as a column.
+        Numeric covariates with the values they have in the data. A covariate that a reading moves is tested only by its square
+        and its products, and only if the formula has it as a column.
 
     Returns
     -------
@@ -108,7 +109,7 @@ def shape_balance(
     plain = _treatment_only(design, v)
     sample = Sample(predictions, design, v, plain, names, errors, weights, clusters)
     moved = _moved(design)
-    still = {name: x for name, x in numeric.items() if name not in moved and name not in design.hidden}
+    fixed = {name: x for name, x in numeric.items() if name not in moved and name not in design.hidden}
 
     def times() -> Iterator[tuple[str, Evaluation]]:
         yield "", _constant(design)
@@ -116,19 +117,19 @@ def shape_balance(
             yield name, _centred_treatment(design, j)
 
     parts = parts_in_groups(predictions, design, times, v, plain)
-    strength = {name: _strength(design, x) for name, x in still.items()}
-    tables = shape_table(shapes(still, strength), parts, design, names, errors, weights, clusters)
+    strength = {name: _strength(design, x) for name, x in fixed.items()}
+    tables = shape_table(shapes(fixed, strength), parts, design, names, errors, weights, clusters)
     tables += [_compare(sample, kind, name, f) for kind, name, f in _moved_shapes(design, moved & set(numeric), times)]
     if not tables:
         return _in_order([_compare(sample, "constant", "1", _constant(design))], names).iloc[:0]
     return _in_order(tables, names)
 
 
-def chance(table: pd.DataFrame, clusters: float) -> pd.Series:
-    """The p-value, row by row, of the hypothesis that not both mu and rr miss the function.
+def joint_p_values(table: pd.DataFrame, clusters: float) -> pd.Series:
+    """P-value of each row's hypothesis that mu or rr does not miss the function.
 
-    It is the larger of the p-values of the two z-values, so that it holds whichever of the two is right. Each has a t distribution
-    with as many degrees of freedom as there are effective rows, or clusters if they are fewer, minus one.
+    It is the larger of the two p-values, so that it is valid whether mu or rr is right. The z-values are compared with a t
+    distribution; its degrees of freedom are the effective rows, or clusters if they are fewer, minus one.
     """
     freedom = np.maximum(np.minimum(table["effective_rows"], clusters) - 1, 1.0)
     least = np.minimum(table["z"].abs(), table["residual_z"].abs())
@@ -137,7 +138,7 @@ def chance(table: pd.DataFrame, clusters: float) -> pd.Series:
 
 @dataclass(frozen=True)
 class Sample:
-    """What both sides of the table are computed from; for the attributes see :func:`balance_table`."""
+    """The inputs of the table; for the attributes see :func:`balance_table`."""
 
     predictions: Predictions
     design: Design
@@ -219,7 +220,7 @@ def _centred_treatment(design: Design, column: int) -> Evaluation:
 
 
 def _strength(design: Design, x: Array) -> float:
-    """How strongly a covariate goes with treatment and outcome: the sum of its largest correlations."""
+    """The largest absolute correlation of a covariate with the treatment plus that with the outcome."""
 
     def unit(values: Array) -> Array:
         centred = values - design.mean(values)
@@ -230,7 +231,7 @@ def _strength(design: Design, x: Array) -> float:
 
 
 def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation | Linked]]:
-    """The functions to balance, with kind and name; one function that all parameters share, or the anchors."""
+    """The functions to balance, with kind and name. All parameters share a function; only the anchor differs between them."""
     anchor = design.anchor
     yield "anchor", "anchor", anchor
     yield "constant", "1", _constant(design)
@@ -268,7 +269,7 @@ def _covariate(design: Design, column: int) -> Evaluation:
     observed, points = design.z[:, column], design.readings()
     values, slopes = np.tile(observed, (len(points), 1)), np.zeros((len(points), len(observed)))
     for k, point in enumerate(points):
-        for place in np.flatnonzero(point.columns == column):  # a custom moment may change covariates, too
+        for place in np.flatnonzero(point.columns == column):  # a custom moment may also change covariates
             values[k] = point.values[:, place]
             if point.tangents is not None:
                 slopes[k] = point.tangents[:, place]

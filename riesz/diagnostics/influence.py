@@ -1,4 +1,4 @@
-r"""How single rows, clusters, folds and repeats change the estimate.
+r"""How much single rows, clusters, folds and repeats change the estimate.
 
 The estimate is a ratio of weighted means, :math:`\hat\psi = \sum w s / \sum w n`, of scores s and normalizer n. With mu and rr
 taken as given, leaving out the rows of a set g changes it by exactly
@@ -6,8 +6,8 @@ taken as given, leaving out the rows of a set g changes it by exactly
 .. math:: \hat\psi_{-g} - \hat\psi = - \frac{\sum_{i \in g} w_i \phi_i}{W (1 - \sum_{i \in g} w_i n_i / W \bar n)},
    \qquad W = \textstyle\sum_i w_i,
 
-with influence function :math:`\phi = (s - \hat\psi n) / \bar n`. Learning mu and rr again without g adds a smaller
-change: for a debiased estimator of smaller order, times the leverage of g.
+with influence function :math:`\phi = (s - \hat\psi n) / \bar n`. Learning mu and rr again without g adds a
+smaller change; for a debiased estimator it is of smaller order, times the leverage of g.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def leave_one_out(
     pull = total(share * estimate.influence[:, component], codes)
     part = total(share * n, codes) / (share @ n)
     spread = variance_parts(estimate.variation[:, component], weights, codes)
-    change = ratio(-pull, np.where(part < 1, 1 - part, 0.0))  # without its only row an estimate is not defined
+    change = ratio(-pull, np.where(part < 1, 1 - part, 0.0))  # an estimate is not defined without its only row
     return pd.DataFrame({"change": change, "share_of_variance": ratio(spread, float(spread.sum()))})
 
 
@@ -154,11 +154,11 @@ def heterogeneity(table: pd.DataFrame) -> float:
     """
     p_values = []
     for _, part in table[table["fold"] != "all"].groupby(["parameter", "repeat"]):
-        known = part[part["std_error"] > 0]
-        if len(known) < 2:
+        usable = part[part["std_error"] > 0]
+        if len(usable) < 2:
             continue
-        weight = known["std_error"] ** -2.0
-        centre = (weight * known["estimate"]).sum() / weight.sum()
-        statistic = float((weight * (known["estimate"] - centre) ** 2).sum())
-        p_values.append(float(stats.chi2.sf(statistic, len(known) - 1)))
+        weight = usable["std_error"] ** -2.0
+        centre = (weight * usable["estimate"]).sum() / weight.sum()
+        statistic = float((weight * (usable["estimate"] - centre) ** 2).sum())
+        p_values.append(float(stats.chi2.sf(statistic, len(usable) - 1)))
     return min(1.0, min(p_values) * len(p_values)) if p_values else 1.0

@@ -5,7 +5,7 @@ Where the moment reads mu at both arms with weights that depend on the treatment
 
 .. math:: \alpha(a, x) = c_a(x)\, E[\nu \mid x] / P(A = a \mid x),
 
-so rr at a row gives :math:`p(x) = P(A = 1 \mid x)`: with :math:`\nu = 1` through :math:`P(a|x) = c_a / \alpha`; with
+so that rr at a row implies :math:`p(x) = P(A = 1 \mid x)`: with :math:`\nu = 1` through :math:`P(a|x) = c_a / \alpha`; with
 :math:`\nu = A` (effect on the treated) through the odds :math:`\alpha / c_0 = p / (1-p)` of the controls; with :math:`\nu = 1 - A`
 through :math:`\alpha / c_1 = (1 - p) / p` of the treated. A learned rr may imply a p outside [0, 1]; how often is reported.
 """
@@ -34,8 +34,8 @@ class Overlap:
     ----------
     rows : pandas.DataFrame
         ``parameter``, ``arm`` and ``propensity`` of being in the second arm, for every row from which it can be recovered; the
-        index is that of the data. A representer of the wrong sign, or too small, implies a propensity outside [0, 1], shown as
-        it is.
+        index is that of the data. A representer of the wrong sign, or too small, implies a propensity outside [0, 1], which is
+        shown unchanged.
     summary : pandas.DataFrame
         One row per parameter and arm: the number of ``rows`` with a propensity, its 1%, 50% and 99% quantiles,
         ``share_outside`` of [0, 1], and ``share_extreme`` within 0.05 of 0 or 1.
@@ -93,9 +93,10 @@ def share_outside(predictions: Predictions, design: Design, names: Sequence[str]
     weights = np.ones(len(design)) if v is None else v.observed
     shares = {}
     for name, p in zip(names, implied_propensity(predictions, design), strict=True):
-        known = ~np.isnan(p)
-        if weights[known].sum() > 0:
-            shares[name] = float(weights[known] @ ((p[known] < 0) | (p[known] > 1)) / weights[known].sum())
+        recovered = ~np.isnan(p)
+        if weights[recovered].sum() > 0:
+            outside = (p[recovered] < 0) | (p[recovered] > 1)
+            shares[name] = float(weights[recovered] @ outside / weights[recovered].sum())
     return pd.Series(shares, dtype=float)
 
 
@@ -108,9 +109,9 @@ def _arm_weight(design: Design, component: int, arm: int) -> Array:
         weight, point = weights[place], readings[links.reading[place]]
         if not weight.any():
             continue
-        moved = np.isin(design.covariates, point.columns).any() or point.tangents is not None
+        moves_more = np.isin(design.covariates, point.columns).any() or point.tangents is not None
         set_here = (point.treatment == target).all(axis=1)
-        if moved or not (set_here.all() or (point.treatment == point.treatment[0]).all()):
+        if moves_more or not (set_here.all() or (point.treatment == point.treatment[0]).all()):
             return np.full(len(design), np.nan)
         total += np.where(set_here, weight, 0.0)
     return total

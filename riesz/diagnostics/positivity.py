@@ -1,9 +1,9 @@
-r"""Overlap judged by a propensity of its own, learned anew and out of fold, without a look at rr.
+r"""Overlap, judged by a propensity that is learned separately, out of fold and without using rr.
 
-An rr that is learned where overlap fails shrinks its largest weights and looks harmless, so rr cannot vouch for itself. Here the
+Where overlap fails, a learned rr shrinks its largest weights and looks unproblematic, so rr cannot be its own check. Here the
 probability :math:`p_j(x)` of each arm is a ridge-penalised logistic regression on the standardised covariates, hinges at their
-quartiles and indicators of their mass points, predicted for rows that it was not fitted on. The penalty has the smallest
-out-of-fold deviance, and the index is then recalibrated by a logistic regression on itself, which undoes the penalty's shrinkage.
+quartiles and indicators of their mass points, predicted for rows that it was not fitted on. The penalty is the one with
+the smallest out-of-fold deviance; a logistic regression of the arm on the index then undoes the shrinkage of the penalty.
 
 A moment that reads mu at arm j with weights W needs rows of arm j that are comparable. They are *scarce* where
 :math:`p_j(x) < P(A=j) / 25`: with two arms of equal size, where the propensity is below 0.02. The share of a moment that is
@@ -34,11 +34,11 @@ from riesz.arrays import Array, ratio
 from riesz.crossfit.folds import draw_labels, draw_part
 from riesz.design.design import Design
 
-SCARCE = 0.04  # of the share of rows in an arm: propensities below are too low; 0.02 for two arms of equal size
+SCARCE = 0.04  # times the share of rows in an arm: lower propensities are too low; 0.02 for two arms of equal size
 
-_MOST_ROWS = 5_000  # that the regressions are fitted on,
-_FEWEST_ROWS = 1_500
-_WORK = 2e7  # rows times squared features
+_WORK = 2e7  # the regressions are fitted on this number of rows over the squared number of features,
+_FEWEST_ROWS = 1_500  # but on at least
+_MOST_ROWS = 5_000  # and at most this number of rows
 _MOST_FEATURES = 60
 _FOLDS = 3
 _PENALTIES = (0.1, 0.01, 0.001, 0.0001)  # per row, on standardised columns
@@ -47,7 +47,7 @@ _FAR = 5.0  # standard deviations at which covariates are capped, so that one ro
 _MASS = 0.05  # share of rows from which a value is a mass point
 _FEW_VALUES = 6  # distinct values from which a covariate gets hinges
 _SEED = 20090  # any fixed number: the check must not change from one call to the next
-_LEAST = 1e-6  # propensities closer to 0 are set to it
+_LEAST = 1e-6  # smaller propensities are set to it
 
 
 @dataclass(frozen=True)
@@ -80,24 +80,24 @@ class Positivity:
 
 
 def positivity(design: Design, numeric: Mapping[str, Array]) -> Positivity:
-    """Learn the propensity of each arm, and judge overlap by it.
+    """Learn the propensity of each arm, and assess overlap.
 
     Parameters
     ----------
     design : Design
         The full sample, of a treatment with arms.
     numeric : mapping of str to ndarray, each of shape (n,)
-        The numeric covariates as they are in the data; bends of other variables come from the formula alone.
+        Numeric covariates with the values they have in the data; other variables enter only as the formula transforms them.
     """
     assert design.strata is not None
     p = arm_propensities(design, features(design, numeric))
     kept, gamma = crump(p, design.weights)
     cut = 0.5 - np.sqrt(max(0.25 - 1 / gamma, 0.0)) if np.isfinite(gamma) else 0.0
-    inside = (np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1]))
+    in_arm = (np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1]))
     return Positivity(
         p,
         scarce_shares(design, p),
-        np.array([scarce_share(design, p, weights) for weights in inside]),
+        np.array([scarce_share(design, p, weights) for weights in in_arm]),
         kept,
         float(cut),
         float(design.mean(kept.astype(float))),
@@ -105,18 +105,18 @@ def positivity(design: Design, numeric: Mapping[str, Array]) -> Positivity:
 
 
 def features(design: Design, numeric: Mapping[str, Array]) -> Array:
-    """What propensities are regressed on, standardised, shape (n, F): columns of the formula, hinges and mass points.
+    """The regressors of propensities, standardised, shape (n, F): columns of the formula, hinges and mass points.
 
-    The bends of a covariate come in only while there are few features; those of covariates that differ most between arms first.
+    Covariates that differ most between arms get hinges and mass points first, until there are too many features.
     """
     columns = [design.z[:, j] for j in design.covariates]
-    given = list(numeric.values())
-    new = [x for x in given if not any(np.array_equal(x, column) for column in columns)]
+    covariates = list(numeric.values())
+    new = [x for x in covariates if not any(np.array_equal(x, column) for column in columns)]
     linear = _standardised(design, [*columns, *new])
-    strength = [_difference(design, x) for x in given]
+    strength = [_difference(design, x) for x in covariates]
     bends: list[Array] = []
     for place in np.argsort(-np.asarray(strength), kind="stable"):
-        x = given[place]
+        x = covariates[place]
         values, counts = np.unique(x, return_counts=True)
         if len(values) < 3:
             continue
@@ -129,7 +129,7 @@ def features(design: Design, numeric: Mapping[str, Array]) -> Array:
 
 
 def _difference(design: Design, x: Array) -> float:
-    """How much a covariate or its square goes with the treatment: the largest correlation."""
+    """The largest correlation of a covariate or its square with the treatment."""
     treatment = _standardised(design, list(design.treatment.T))
     line = _standardised(design, [x])
     both = np.column_stack([line, _standardised(design, list((line**2).T))])
@@ -173,7 +173,7 @@ def arm_propensities(design: Design, x: Array) -> Array:
 
 
 def _folds(design: Design) -> npt.NDArray[np.intp]:
-    """Folds that keep clusters whole, unless there are too few for that."""
+    """Folds that keep clusters whole, unless there are fewer clusters than folds."""
     groups = design.groups
     if groups is not None and len(np.unique(groups)) < _FOLDS:
         groups = None
@@ -181,7 +181,7 @@ def _folds(design: Design) -> npt.NDArray[np.intp]:
 
 
 def _logistic_path(x: Array, y: Array, weights: Array, new: Array) -> Array:
-    """Indices at new rows of ridge-penalised logistic regressions, one per penalty from the largest on."""
+    """Indices at new rows of ridge-penalised logistic regressions, one per penalty, largest penalty first."""
     columns = np.column_stack([np.ones(len(x)), x])
     shares = weights / weights.sum()
     theta = np.zeros(columns.shape[1])
@@ -250,13 +250,13 @@ def arm_weights(design: Design) -> Iterator[Array]:
 
 
 @dataclass(frozen=True)
-class Leftover:
-    """What the covariates leave of a continuous treatment.
+class TreatmentVariation:
+    """The variation of a continuous treatment that covariates do not explain, and how far the moments move it.
 
     Attributes
     ----------
     explained : float
-        Share of the treatment's variance that they predict out of fold.
+        Share of the treatment's variance that covariates predict out of fold.
     moves : ndarray, shape (K,)
         By how many residual standard deviations each moment moves the treatment, in root mean square; 0 for a derivative.
     """
@@ -265,7 +265,7 @@ class Leftover:
     moves: Array
 
 
-def leftover(design: Design, numeric: Mapping[str, Array]) -> Leftover:
+def treatment_variation(design: Design, numeric: Mapping[str, Array]) -> TreatmentVariation:
     """Predict a continuous treatment out of fold by ridge regression on the features of :func:`features`."""
     x, a = features(design, numeric), design.treatment[:, 0]
     folds = _folds(design)
@@ -291,7 +291,7 @@ def leftover(design: Design, numeric: Mapping[str, Array]) -> Leftover:
     ):
         if weight.any():
             moves[component] = max(moves[component], distances[reading])
-    return Leftover(1 - rest / total, moves)
+    return TreatmentVariation(1 - rest / total, moves)
 
 
 def crump(p: Array, weights: Array) -> tuple[npt.NDArray[np.bool_], float]:

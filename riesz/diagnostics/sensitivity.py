@@ -7,9 +7,9 @@ For any average moment the bias from omitting latent variables is at most (Chern
    \sigma^2 = E[(Y - \mu)^2], \quad \nu^2 = 2 E[m(\alpha)] - E[\alpha^2],
 
 with :math:`c_Y` (``cf_y``) the share of the outcome's residual variance that the latent variables explain, :math:`c_D`
-(``cf_d``) one minus the ratio of the short to the long representer's variance, and :math:`\rho` the correlation of what they
-add to the two. For a ratio estimand :math:`\alpha` is divided by :math:`\bar n = E[n]`, the mean of the normalizer. B is
-estimated with influence function
+(``cf_d``) one minus the ratio of the short to the long representer's variance, and :math:`\rho` the
+correlation between what they add to mu and what they add to the representer. For a ratio estimand :math:`\alpha` is divided by
+:math:`\bar n = E[n]`, the mean of the normalizer. B is estimated with influence function
 
 .. math:: \phi_B = \frac{\sigma^2 \phi_{\nu^2} + \nu^2 \phi_{\sigma^2}}{2 B} - B \frac{n - \bar n}{\bar n},
    \qquad \phi_{\nu^2} = \frac{2 m(\alpha) - \alpha^2}{\bar n^2} - \nu^2, \quad \phi_{\sigma^2} = (Y - \mu)^2 - \sigma^2,
@@ -33,12 +33,12 @@ from riesz.inference import Clusters, Estimate, Weights, covariance
 from riesz.predictions import Predictions
 
 _ROUNDING = 1e-13  # rounding error of an outcome, relative to its size
-_ALL = 1e9  # a strength that only a confounder which explains everything reaches: 1 - c is below rounding error
+_ALL = 1e9  # only a confounder that explains everything is stronger: 1 - c is below rounding error
 
 
 @dataclass(frozen=True)
 class Elements:
-    """What a sensitivity analysis needs from a fit; R repeats, K parameters.
+    """The moments of a fit that a sensitivity analysis needs; R repeats, K parameters.
 
     Attributes
     ----------
@@ -92,12 +92,11 @@ def sensitivity_elements(
 
 
 def _check_length(nu2: Array, names: Sequence[str]) -> None:
-    bad = [f"{name} ({value:.3g})" for name, value in zip(names, nu2, strict=True) if value <= 0]
-    if bad:
+    not_positive = [f"{name} ({value:.3g})" for name, value in zip(names, nu2, strict=True) if value <= 0]
+    if not_positive:
         raise RieszError(
-            f"The variance of the Riesz representer, 2 E_n[m(rr)] - E_n[rr^2], is not positive for {', '.join(bad)}. The "
-            "representer is too noisy for a sensitivity analysis: use a simpler formula, a larger rr "
-            "penalty, or more rows."
+            f"The variance of the Riesz representer, 2 E_n[m(rr)] - E_n[rr^2], is not positive for {', '.join(not_positive)}. "
+            "The representer is too noisy for a sensitivity analysis: use a simpler formula, a larger rr penalty, or more rows."
         )
 
 
@@ -135,10 +134,10 @@ def _side(elements: Elements, component: int, s: Array, sign: float) -> tuple[Ar
     """The bound on one side and its standard error, both of shape (S,)."""
     value, bias = elements.value[:, component, None], elements.bias[:, component, None]
     variance_value, cross, variance_bias = (elements.spread[:, component, j, None] for j in range(3))
-    each = value + sign * s * bias
+    by_repeat = value + sign * s * bias
     variance = variance_value + 2 * sign * s * cross + s**2 * variance_bias
-    middle = np.median(each, axis=0)
-    return middle, np.sqrt(np.median(variance + (each - middle) ** 2, axis=0))
+    middle = np.median(by_repeat, axis=0)
+    return middle, np.sqrt(np.median(variance + (by_repeat - middle) ** 2, axis=0))
 
 
 def robustness_values(elements: Elements, component: int, rho: float, level: float, null: float) -> tuple[float, float]:
@@ -185,7 +184,7 @@ def benchmark(long: Elements, short: Elements, component: int) -> dict[str, floa
        \rho = \frac{\theta_s - \theta}{\sqrt{(\sigma_s^2 - \sigma^2)(\nu^2 - \nu_s^2)}},
 
     where the subscript s marks the fit without them. The latent variable explains as much more of the outcome as the columns do,
-    and increases the variance of the representer by the same factor. Negative gains are sampling error and count as zero; rho,
+    and increases the variance of the representer by the same factor. Negative gains are sampling error and are set to zero; rho,
     which is limited to [-1, 1], is then NaN, because a strength of zero does not determine it. Over repeats, the median.
 
     Returns
@@ -198,8 +197,8 @@ def benchmark(long: Elements, short: Elements, component: int) -> dict[str, floa
     change = short.value[:, component] - long.value[:, component]
     positive = min(np.median(gain), np.median(growth)) > 0
     gain, growth = np.maximum(gain, 0.0), np.maximum(growth, 0.0)
-    most = np.sqrt(gain * growth)
-    rho = np.divide(change, most, out=np.sign(change), where=most > np.abs(change))
+    largest = np.sqrt(gain * growth)
+    rho = np.divide(change, largest, out=np.sign(change), where=largest > np.abs(change))
     return {
         "cf_y": float(np.median(np.minimum(gain / long.sigma2, 1.0))),
         "cf_d": float(np.median(growth / long.nu2[:, component])),

@@ -2,14 +2,14 @@ r"""Rows of the balance table for shapes that a formula may miss: squares, bins,
 
 Each numeric covariate x with three values or more gives its square, indicators of its quantile bins and of its mass points (values
 on 5% of the rows or more), and the strongest covariates give their products. Every such f, centred, is tested by itself and times
-the treatment (the indicator of an arm, a continuous treatment centred), because mu may miss f in one arm alone.
+the treatment (the indicator of an arm, a continuous treatment centred), because mu may miss f in only one arm.
 
 A reading that moves the treatment alone leaves f as it is, so that with :math:`g = t f` and t a function of the treatment
 
 .. math:: \alpha g - m(g) = f \{\alpha t - m(t)\},
 
 for derivatives, too. The braces are computed once, and all sums over rows are matrix products with f and its powers: the table of
-n rows and as many columns as there are functions is never stored. A covariate that a reading moves is evaluated at the reading.
+n rows and one column per function is never stored. A covariate that a reading moves is evaluated at the reading.
 
 Standard errors of an imbalance are the larger of two: that of its terms, and that which the true representer would have,
 :math:`E[\alpha^2 g^2] = E[m(\alpha g^2)]`. Where a bin holds no treated row by chance, the first is far too small.
@@ -50,13 +50,13 @@ def shapes(numeric: Mapping[str, Array], strength: Mapping[str, float]) -> Itera
     ----------
     numeric : mapping of str to ndarray, each of shape (n,)
     strength : mapping of str to float
-        How strongly each covariate goes with treatment and outcome.
+        How strongly each covariate is correlated with treatment and outcome.
     """
-    bent = {name: x for name, x in numeric.items() if len(np.unique(x[: 10 * BINS])) > 2 or len(np.unique(x)) > 2}
-    for name, x in bent.items():
-        yield from _of_one(name, x)
-    first = sorted(numeric, key=lambda name: -strength[name])[:STRONGEST]
-    for left, right in combinations(first, 2):
+    nonbinary = {name: x for name, x in numeric.items() if len(np.unique(x[: 10 * BINS])) > 2 or len(np.unique(x)) > 2}
+    for name, x in nonbinary.items():
+        yield from _shapes_of(name, x)
+    strongest = sorted(numeric, key=lambda name: -strength[name])[:STRONGEST]
+    for left, right in combinations(strongest, 2):
         yield "product", f"{left}:{right}", _standard(numeric[left]) * _standard(numeric[right])
 
 
@@ -64,7 +64,7 @@ def _standard(x: Array) -> Array:
     return np.asarray((x - x.mean()) / (x.std() or 1.0))
 
 
-def _of_one(name: str, x: Array) -> Iterator[Shape]:
+def _shapes_of(name: str, x: Array) -> Iterator[Shape]:
     yield "square", f"{name}^2", _standard(x) ** 2
     ordered = np.sort(x)
     starts = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > 0)
@@ -80,8 +80,8 @@ def _of_one(name: str, x: Array) -> Iterator[Shape]:
     limits = [-np.inf, *edges, np.inf]
     for code, count in enumerate(np.bincount(codes, minlength=len(edges) + 1)):
         low, high = limits[code], limits[code + 1]
-        alone = any(low <= value < high and np.sum(x == value) > count - _FEWEST_ROWS for value in points)
-        if count >= _FEWEST_ROWS and not alone:
+        is_mass_point = any(low <= value < high and np.sum(x == value) > count - _FEWEST_ROWS for value in points)
+        if count >= _FEWEST_ROWS and not is_mass_point:
             yield "bin", _interval(name, low, high), (codes == code).astype(float)
 
 
@@ -93,25 +93,25 @@ def _interval(name: str, low: float, high: float) -> str:
 
 @dataclass(frozen=True)
 class Parts:
-    r"""What every sum over rows needs, once per function t of the treatment.
+    r"""The factors of every sum over rows, for each function t of the treatment.
 
     Attributes
     ----------
     labels : tuple of str
-        What is put before the name of f.
+        The prefix of the name of f.
     sides : ndarray, shape (T, 3, K, n)
         :math:`\alpha t - m(t)`, :math:`m(t)` and the unadjusted gap.
-    null : ndarray, shape (T, K, n)
-        The expected square of the first for the true representer.
+    expected_square : ndarray, shape (T, K, n)
+        The expected square of the first side for the true representer.
     residual : ndarray, shape (T, n)
-        :math:`(y - \\mu) t`.
+        :math:`(y - \mu) t`.
     square : ndarray, shape (T, n)
         :math:`t^2`, times v for an rr that is learned for the errors of a logit.
     """
 
     labels: tuple[str, ...]
     sides: Array
-    null: Array
+    expected_square: Array
     residual: Array
     square: Array
 
@@ -125,16 +125,18 @@ def make_parts(
 ) -> Parts:
     """The parts for given functions of the treatment, each with a label."""
     rr, residual = predictions.rr, design.y - predictions.mu.observed
-    sides, null = [], []
+    sides, squares = [], []
     for _, t in functions:
         g = t if v is None else t.times(v)
         moment = design.apply(g)
         sides.append(np.stack([rr.observed * g.observed - moment, moment, plain * g.observed - moment]))
         expected = design.apply(rr.times(g).times(g))
-        null.append(expected - 2 * rr.observed * g.observed * moment + moment**2)
+        squares.append(expected - 2 * rr.observed * g.observed * moment + moment**2)
     observed = np.stack([np.broadcast_to(t.observed, residual.shape) for _, t in functions])
     square = observed**2 if v is None else observed**2 * v.observed
-    return Parts(tuple(label for label, _ in functions), np.stack(sides), np.stack(null), residual * observed, square)
+    return Parts(
+        tuple(label for label, _ in functions), np.stack(sides), np.stack(squares), residual * observed, square
+    )
 
 
 def parts_in_groups(
@@ -144,18 +146,18 @@ def parts_in_groups(
     v: Evaluation | None,
     plain: Array,
 ) -> Callable[[], Iterator[Parts]]:
-    """The parts of functions of the treatment (the constant and its columns), some at a time: those of many arms are large."""
+    """The parts of functions of the treatment (the constant and its columns), in groups: many arms need much memory."""
     size = max(_MOST_NUMBERS // (4 * predictions.rr.observed.size), 1)
 
     def groups() -> Iterator[Parts]:
-        rest = functions()
-        while group := list(islice(rest, size)):
+        remaining = functions()
+        while group := list(islice(remaining, size)):
             yield make_parts(predictions, design, group, v, plain)
 
     if 1 + design.treatment.shape[1] > size:
         return groups
-    known = list(groups())
-    return lambda: iter(known)
+    parts = list(groups())
+    return lambda: iter(parts)
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ class Sums:
     sides : ndarray, shape (T, 3, K, q)
         Means of :attr:`Parts.sides` times f.
     variance : ndarray, shape (T, K, q)
-        Of the first of them.
+        Variance of the mean of the first side times f.
     residual, residual_variance, square, effective : ndarray, shape (T, q)
         The mean of (y - mu) t f, its variance, the mean square of t f, and Kish's effective number of rows.
     """
@@ -193,7 +195,7 @@ def sums(f: Array, parts: Parts, weights: Weights, clusters: Clusters) -> Sums:
     sides = sides.reshape(shape)
     rows, components = len(parts.labels), parts.sides.shape[2]
     gaps = parts.sides[:, 0].reshape(-1, len(f))
-    null = spread.of_terms(parts.null.reshape(-1, len(f)), square)
+    null = spread.of_terms(parts.expected_square.reshape(-1, len(f)), square)
     variance = np.maximum(spread.of_means(gaps, f, square), null).reshape(rows, components, width)
     return Sums(
         sides,
@@ -218,7 +220,7 @@ class Spread:
         return np.asarray((squares * pull) @ f_square)
 
     def of_means(self, terms: Array, f: Array, f_square: Array) -> Array:
-        """The variance of the means of terms times f, shape (rows, q), as :func:`riesz.inference.covariance` has it."""
+        """The variance of the means of terms times f, shape (rows, q), as in :func:`riesz.inference.covariance`."""
         share = self.weights.total / self.weights.total.sum()
         means = (terms * share) @ f
         if self.clusters:
@@ -237,7 +239,7 @@ class Spread:
 
 
 def shape_table(
-    found: Iterator[Shape],
+    functions: Iterator[Shape],
     groups: Callable[[], Iterator[Parts]],
     design: Design,
     names: Sequence[str],
@@ -261,7 +263,7 @@ def shape_table(
         labels.clear()
         columns.clear()
 
-    for kind, label, f in found:
+    for kind, label, f in functions:
         kinds.append(kind)
         labels.append(label)
         columns.append(f)

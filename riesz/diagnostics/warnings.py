@@ -1,11 +1,11 @@
-"""What a careful reader would worry about, in plain words.
+"""The rules behind ``fit.warnings()``, which describe problems of a fit in plain words.
 
-Each rule is a function of the :class:`Evidence` that returns texts, none if all is well; :data:`RULES` lists them in the order in
-which they are reported. The thresholds stand here with their reasons. They have three sources: what is known or usual elsewhere
-(below a tail index of 2 the variance is infinite; 0.25 is Rubin's limit of imbalance); what a clean case shows (normal weights,
-a well-specified linear rr), from which a threshold keeps its distance; and tests, where sampling noise could be the cause, at
-levels so small that a clean design is rarely flagged. The others, such as half a standard error, are judgements of what would
-change a reader's conclusion. A number just below a threshold proves nothing.
+Each rule is a function of the :class:`Evidence` that returns texts, or none if it finds no problem; :data:`RULES` lists the rules
+in the order in which they are reported. The thresholds are set here, with their reasons. They have three sources: known results
+and conventions (below a tail index of 2 the variance is infinite; 0.25 is Rubin's limit of imbalance); values in a clean case
+(normal weights, a well-specified linear rr), from which a threshold keeps its distance; and tests, if sampling noise could be the
+cause, at levels so small that a clean design is rarely flagged. The others, such as half a standard error, are judgements of what
+would change a reader's conclusion. A number just below a threshold proves nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.design.design import Design
-from riesz.diagnostics.balance import chance
+from riesz.diagnostics.balance import joint_p_values
 from riesz.diagnostics.influence import Codes, heterogeneity, variance_parts
 from riesz.diagnostics.overlap import share_outside
-from riesz.diagnostics.positivity import Leftover, Positivity
+from riesz.diagnostics.positivity import Positivity, TreatmentVariation
 from riesz.diagnostics.weights import MUCH, concentration
 from riesz.errors import listing
 from riesz.inference import Clusters, Weights
@@ -41,33 +41,33 @@ ANCHOR_Z = 3.0
 EFFECTIVE_ROWS = 30  # fewer effective rows are too few for a normal approximation
 TAIL_INDEX = 2.0  # below it the variance of rr is infinite; reported if Hill's index is clearly (one-sided 5%) below
 VARIANCE_SHARE = 0.5  # of the variance, on a few rows; if rr and residuals are normal, 2% of the rows carry a third
-# Overlap by a propensity that is learned anew, out of fold: the share of a moment where an arm has almost no comparable rows. At
-# even seeds of `random_world` it was at most 0.1% with good, 2% with fair and 4% with weak overlap of two arms (100 worlds), and at
-# least 14% with a logit of standard deviation 4 (320 draws of 1,000 and 2,000 rows, 5 to 20 covariates, straight and bent).
+# Overlap, judged by a propensity learned separately and out of fold: the largest share of a moment where an arm has almost no
+# comparable rows. At even seeds of `random_world` it was at most 0.1% with good, 2% with fair and 4% with weak overlap of two arms
+# (100 worlds), and at least 14% with a logit of standard deviation 4 (320 draws of 1,000 and 2,000 rows, 5 to 20 covariates, linear
+# and nonlinear).
 SCARCE_SHARE = 0.05
 # Root mean square distance of a stack's estimate from those with the mu or the rr of one learner, in standard errors; above 0.5
 # it makes up more than a quarter of the variance.
 APART = 0.5
 SCALE_OFF = 0.25  # distance from 1 of the scale of an rr that is learned with its scale, as a share,
 SCALE_Z = 4.0  # if sampling noise cannot explain it
-ONE_SIDED = 0.01  # the same share for the effect on the rows of one arm that is recommended instead
+ONE_SIDED = 0.01  # the largest such share at which the effect on the rows of one arm is recommended instead
 EXPLAINED = 0.9  # share of a continuous treatment's variance that covariates predict; 80% in the worst `random_world`
 MOVED = 2.0  # residual standard deviations; moving a normal treatment so far leaves 1.8% of the rows, exp(-4), as effective rows
 OUTSIDE = 0.25  # share of rows whose implied propensity is outside [0, 1]; for a linear rr, 10% at its best
 IMBALANCE = 0.25  # standardized: the usual limit for covariates (Rubin 2001),
 IMBALANCE_Z = 5.0  # if sampling noise, over many functions, cannot explain it
 IMPLIED_BIAS = 0.5  # standard errors that the estimate would move by,
-# if it cannot be chance. The level is for all rows of `fit.balance(functions="all")` together, by Bonferroni's bound, half of it
-# for the formula's functions, which are few: it holds if for every function mu or rr is right, whatever the other misses.
+# if chance cannot explain it. The level is for all rows of `fit.balance(functions="all")` together, by Bonferroni's bound, half of
+# it for the formula's functions, which are few: it holds if for every function mu or rr is right, whatever the other misses.
 FAMILY = 0.01
 FOLDS_P = 1e-3  # p-value of the hypothesis that all folds have the same estimate
 REPEATS_SPREAD = 0.5  # standard deviation over repeats, in standard errors
 PERFECT = 1e-3  # share of the outcome's variance that mu leaves unexplained; less is rarely plausible
 ARM_ROWS = 10  # two smaller arms may be separated by chance; two of this size, for one in 1e5 covariates
 CLUSTERS = 20  # fewer are too few for normal intervals,
-ARM_CLUSTERS = (
-    10  # and fewer of one arm: of 40, normal 95% intervals covered 84% with 2 treated, 88% with 5, 94% with 10
-)
+# and fewer in one arm: with 40 clusters, normal 95% intervals covered 84% with 2 treated, 88% with 5, 94% with 10
+ARM_CLUSTERS = 10
 
 _WIDTH = 90
 
@@ -78,8 +78,8 @@ class Concerns(list[str]):
     Parameters
     ----------
     texts : iterable of str
-    nothing : str
-        What is printed if there are none.
+    if_none : str
+        What is printed if there are no texts.
     urgent : int
         How many of the first texts a summary reports before anything else.
 
@@ -93,26 +93,28 @@ class Concerns(list[str]):
     """
 
     def __init__(
-        self, texts: Iterable[str] = (), nothing: str = "These checks found no problems.", urgent: int = 0
+        self, texts: Iterable[str] = (), if_none: str = "These checks found no problems.", urgent: int = 0
     ) -> None:
         super().__init__(texts)
         self.urgent = urgent
-        self._nothing = nothing
+        self._if_none = if_none
 
     def __repr__(self) -> str:
         lines = [textwrap.fill(text, _WIDTH, initial_indent="- ", subsequent_indent="  ") for text in self]
-        return "\n".join(lines) or self._nothing
+        return "\n".join(lines) or self._if_none
 
     def _repr_html_(self) -> str:
         items = "".join(f"<li>{escape(text)}</li>" for text in self)
         style = "max-width:56em;margin:0"
-        inside = f'<ul style="{style}">{items}</ul>' if items else f'<div style="{style}">{escape(self._nothing)}</div>'
-        return f'<div class="riesz-warnings">{inside}</div>'
+        content = (
+            f'<ul style="{style}">{items}</ul>' if items else f'<div style="{style}">{escape(self._if_none)}</div>'
+        )
+        return f'<div class="riesz-warnings">{content}</div>'
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the rules look at.
+    """The tables, predictions and data that the rules use.
 
     Attributes
     ----------
@@ -131,11 +133,11 @@ class Evidence:
     arms : sequence of str
         Labels of its arms, in the order of ``design.strata``; empty for a continuous treatment.
     covariates : mapping of str to sequence of ndarray, each of shape (n,)
-        The user's columns, and what the formula makes of each, without the treatment.
+        Each covariate as it is in the data, and as the formula transforms it.
     positivity : Positivity or None
-        Overlap by a propensity of its own; None for a continuous treatment.
-    leftover : Leftover or None
-        What the covariates leave of a continuous treatment; None for arms.
+        Overlap, judged by a separately learned propensity; None for a continuous treatment.
+    treatment_variation : TreatmentVariation or None
+        The variation of a continuous treatment that covariates do not explain; None for arms.
     scale : pandas.DataFrame
         From :func:`~riesz.diagnostics.weights.learned_scale`, of rr before trimming.
     health : pandas.DataFrame
@@ -162,7 +164,7 @@ class Evidence:
     arms: Sequence[str]
     covariates: Mapping[str, Sequence[Array]]
     positivity: Positivity | None
-    leftover: Leftover | None
+    treatment_variation: TreatmentVariation | None
     scale: pd.DataFrame
     health: pd.DataFrame
     balance: pd.DataFrame
@@ -186,23 +188,23 @@ class Evidence:
 
 def overlap_fails(evidence: Evidence) -> list[str]:
     """Arms have no comparable rows where a moment reads them."""
-    judged = evidence.positivity
-    if judged is None or not np.nanmax(judged.scarce, initial=0.0) > SCARCE_SHARE:
+    positivity = evidence.positivity
+    if positivity is None or not np.nanmax(positivity.scarce, initial=0.0) > SCARCE_SHARE:
         return []
-    worst = int(np.nanargmax(judged.scarce))
-    name, share = evidence.names[worst], judged.scarce[worst]
+    worst = int(np.nanargmax(positivity.scarce))
+    name, share = evidence.names[worst], positivity.scarce[worst]
     where = "its rows" if evidence.names[worst] in _effects_on_all(evidence) else "the rows it is about"
-    low = f" (propensity {judged.cut:.2g} to {1 - judged.cut:.2g})" if len(evidence.arms) == 2 else ""
-    way_out = (
-        f"Instead, estimate the effect on the {judged.share:.0%} of the rows with overlap{low}: the same call with "
+    low = f" (propensity {positivity.cut:.2g} to {1 - positivity.cut:.2g})" if len(evidence.arms) == 2 else ""
+    advice = (
+        f"Instead, estimate the effect on the {positivity.share:.0%} of the rows with overlap{low}: the same call with "
         "data[fit.overlap_rows()]"
     )
-    sides = [verb for verb, part in zip(("atc", "att"), judged.scarce_in, strict=False) if part <= ONE_SIDED]
+    sides = [verb for verb, part in zip(("atc", "att"), positivity.scarce_in, strict=False) if part <= ONE_SIDED]
     if len(evidence.arms) == 2 and sides and name in _effects_on_all(evidence):
-        way_out += f"; or riesz.{sides[-1]}, which needs overlap on one side only and has it"
+        advice += f"; or riesz.{sides[-1]}, which needs overlap on one side only, where it holds"
     return [
         f"Overlap fails for {name}: on {share:.0%} of {where} an arm has almost no comparable rows, by a propensity learned "
-        f"separately and out of fold. There the estimate extrapolates, and its interval may be too short. {way_out}."
+        f"separately and out of fold. There the estimate extrapolates, and its interval may be too short. {advice}."
     ]
 
 
@@ -220,7 +222,7 @@ def learners_disagree(evidence: Evidence) -> list[str]:
 
 
 def scale_is_off(evidence: Evidence) -> list[str]:
-    """An rr that is learned with its scale has another."""
+    """An rr that is learned with its scale has the wrong scale."""
     scale = evidence.scale
     clear = (scale["scale"] - 1).abs()[(scale["scale"] - 1).abs() > SCALE_Z * scale["std_error"]]
     clear = clear[(scale["scale"] < 1 - SCALE_OFF) | (scale["scale"] > 1 + SCALE_OFF)]
@@ -233,29 +235,29 @@ def scale_is_off(evidence: Evidence) -> list[str]:
     ]
 
 
-def little_left_to_vary(evidence: Evidence) -> list[str]:
-    """The covariates leave little of a continuous treatment, or the moment moves it far."""
-    judged = evidence.leftover
-    if judged is None:
+def little_treatment_variation(evidence: Evidence) -> list[str]:
+    """Covariates explain most of a continuous treatment, or the moment moves it far."""
+    variation = evidence.treatment_variation
+    if variation is None:
         return []
-    if judged.moves.max() > MOVED:
-        name = evidence.names[int(judged.moves.argmax())]
+    if variation.moves.max() > MOVED:
+        name = evidence.names[int(variation.moves.argmax())]
         return [
-            f"Overlap fails for {name}: it moves `{evidence.treatment}` by {judged.moves.max():.1f} of the standard deviations "
-            "that covariates leave of it, where rows with the same covariates are rare. There the estimate extrapolates, and its "
-            "interval may be too short. Use a smaller shift, or riesz.ade, the effect of a very small one."
+            f"Overlap fails for {name}: it moves `{evidence.treatment}` by {variation.moves.max():.1f} residual standard "
+            "deviations given the covariates, to values that are rare among rows with the same covariates. There the estimate "
+            "extrapolates, and its interval may be too short. Use a smaller shift, or riesz.ade, the effect of a very small one."
         ]
-    if judged.explained > EXPLAINED:
+    if variation.explained > EXPLAINED:
         return [
-            f"Overlap is weak: covariates predict {judged.explained:.0%} of the variance of `{evidence.treatment}` out of fold, so "
-            "little of it is left to compare at the same covariates, and the estimate relies on the formula. Leave out covariates "
-            "that predict the treatment but not the outcome, or compare richer formulas."
+            f"Overlap is weak: covariates predict {variation.explained:.0%} of the variance of `{evidence.treatment}` out of fold, "
+            "so it varies little between rows with the same covariates, and the estimate relies on the formula. Leave out "
+            "covariates that predict the treatment but not the outcome, or compare richer formulas."
         ]
     return []
 
 
 def treatment_in_disguise(evidence: Evidence) -> list[str]:
-    """A covariate separates two arms without error."""
+    """A covariate separates two arms perfectly."""
     arm, arms, name = evidence.design.strata, evidence.arms, evidence.treatment
     if arm is None:
         return []
@@ -263,8 +265,8 @@ def treatment_in_disguise(evidence: Evidence) -> list[str]:
     pairs = [(i, j) for i, j in permutations(range(len(arms)), 2) if min(len(rows[i]), len(rows[j])) >= ARM_ROWS]
     separating = {}
     for column, versions in evidence.covariates.items():
-        apart = ((i, j, x) for x in versions for i, j in pairs if x[rows[i]].max() < x[rows[j]].min())
-        if (first := next(apart, None)) is not None:
+        separations = ((i, j, x) for x in versions for i, j in pairs if x[rows[i]].max() < x[rows[j]].min())
+        if (first := next(separations, None)) is not None:
             separating[column] = first
     if not separating:
         return []
@@ -373,33 +375,33 @@ def mu_and_rr_miss(evidence: Evidence) -> list[str]:
     """Both mu and rr miss the same function, so that the estimate is biased."""
     clusters = np.inf if evidence.codes is None else float(len(np.unique(evidence.codes)))
     tables = [table for table in (evidence.balance, evidence.shapes) if len(table)]
-    clear = [table[chance(table, clusters) * len(table) <= FAMILY / 2] for table in tables]
+    clear = [table[joint_p_values(table, clusters) * len(table) <= FAMILY / 2] for table in tables]
     bias = pd.concat(clear)["implied_bias"].abs()
     if not bias.max() > IMPLIED_BIAS:
         return []
     name, function = bias.idxmax()
     also = " (and more)" if (bias > IMPLIED_BIAS).sum() > 1 else ""
     return [
-        f"mu and rr both miss {function}{also}, more than chance: correcting mu for it would move {name} by {bias.max():.2g} "
-        "standard errors. Add it to the formula, or use a learner that bends; see fit.balance(functions='all')."
+        f"mu and rr both miss {function}{also}, by more than chance: correcting mu for it would move {name} by {bias.max():.2g} "
+        "standard errors. Add it to the formula, or use a nonlinear learner; see fit.balance(functions='all')."
     ]
 
 
 def imbalance(evidence: Evidence) -> list[str]:
     """Rr does not balance a covariate.
 
-    Interactions are left out, because an rr that cannot balance them does harm only where mu misses them, too. The anchor has its
+    Interactions are left out, because an rr that does not balance them is a problem only if mu misses them, too. The anchor has its
     own rule.
     """
-    judged = evidence.balance[~evidence.balance["kind"].isin(["anchor", "interaction"])]
-    clear = judged[(judged["z"].abs() > IMBALANCE_Z) & (judged["standardized"].abs() > IMBALANCE)]
+    functions = evidence.balance[~evidence.balance["kind"].isin(["anchor", "interaction"])]
+    clear = functions[(functions["z"].abs() > IMBALANCE_Z) & (functions["standardized"].abs() > IMBALANCE)]
     if clear.empty:
         return []
     name, function = clear["standardized"].abs().idxmax()
     others = f" (and {_count(len(clear) - 1, 'other', 'others')})" if len(clear) > 1 else ""
     return [
         f"rr does not balance {function}{others} for {name}: a standardized imbalance of "
-        f"{clear['standardized'].abs().max():.2f}, more than chance. See fit.balance()."
+        f"{clear['standardized'].abs().max():.2f}, more than chance explains. See fit.balance()."
     ]
 
 
@@ -414,8 +416,8 @@ def concentrated_variance(evidence: Evidence) -> list[str]:
         count = evidence.weights.frequency if codes is None else np.ones(len(parts))
         rows, share = concentration(parts / count, count, VARIANCE_SHARE)
         if share >= VARIANCE_SHARE:
-            what = ("row makes", "rows make") if codes is None else ("cluster makes", "clusters make")
-            texts.append(f"{_count(rows, *what)} up {share:.0%} of the variance of {name}. See fit.influential().")
+            verbs = ("row makes", "rows make") if codes is None else ("cluster makes", "clusters make")
+            texts.append(f"{_count(rows, *verbs)} up {share:.0%} of the variance of {name}. See fit.influential().")
     return texts
 
 
@@ -431,7 +433,7 @@ def folds_disagree(evidence: Evidence) -> list[str]:
 
 
 def repeats_disagree(evidence: Evidence) -> list[str]:
-    """The estimates of the repeats differ by much."""
+    """The estimates of the repeats differ a lot."""
     whole = evidence.stability[evidence.stability["fold"] == "all"]
     spread = whole.groupby("parameter")["estimate"].std() / evidence.errors
     if not spread.max() > REPEATS_SPREAD:
@@ -459,8 +461,8 @@ def few_clusters(evidence: Evidence) -> list[str]:
     return texts
 
 
-def _count(number: float, one: str, several: str) -> str:
-    return f"{number:.0f} {one if number == 1 else several}"
+def _count(number: float, singular: str, plural: str) -> str:
+    return f"{number:.0f} {singular if number == 1 else plural}"
 
 
 Rule = Callable[[Evidence], list[str]]
@@ -468,7 +470,7 @@ Rule = Callable[[Evidence], list[str]]
 #: The rules that a summary reports before anything else.
 ALARMS: list[Rule] = [
     overlap_fails,
-    little_left_to_vary,
+    little_treatment_variation,
     learners_disagree,
 ]
 

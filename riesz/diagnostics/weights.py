@@ -21,9 +21,9 @@ from riesz.design.moment import Evaluation, Linked
 from riesz.inference import Clusters, Weights, covariance
 from riesz.predictions import Predictions, tilt
 
-FEW = 10  # "a few" rows are at most this many,
+FEW = 10  # heavy rows are at most this many,
 FEW_SHARE = 0.02  # and at most this share of all rows
-MUCH = 0.2  # of the weight on a few rows; a normally distributed rr puts about 6% on 2% of the rows
+MUCH = 0.2  # share of the weight that is too much for them; a normally distributed rr puts about 6% on 2% of the rows
 
 
 def representer_health(predictions: Predictions, design: Design) -> pd.DataFrame:
@@ -99,7 +99,7 @@ def _tilted(predictions: Predictions, design: Design) -> tuple[Linked, Linked]:
 
 
 def concentration(pull: Array, frequency: Array, much: float) -> tuple[int, float]:
-    """How many of the heaviest rows reach the share ``much`` of all weight, at most a few, and the share they carry."""
+    """The smallest number of heavy rows with the share ``much`` of all weight, at most a few rows, and their share."""
     few = int(min(FEW, np.ceil(FEW_SHARE * frequency.sum())))
     order = np.argsort(-pull, kind="stable")[:few]
     ranked = np.repeat(pull[order], np.minimum(frequency[order], few).astype(int))[:few]
@@ -121,19 +121,19 @@ def tail_index(pull: Array, frequency: Array) -> float:
         return np.nan
     order = np.argsort(-pull, kind="stable")
     reached = np.cumsum(frequency[order])
-    edge = pull[order[np.searchsorted(reached, k + 1)]]
-    if edge <= 0:
+    threshold = pull[order[np.searchsorted(reached, k + 1)]]
+    if threshold <= 0:
         return np.nan
-    counted = np.diff(np.minimum(reached, k), prepend=0.0)  # how many of the k largest each row stands for
-    excess = float(counted @ np.log(np.maximum(pull[order], edge) / edge))
+    counted = np.diff(np.minimum(reached, k), prepend=0.0)  # how many of the k largest rows each row represents
+    excess = float(counted @ np.log(np.maximum(pull[order], threshold) / threshold))
     return k / excess if excess > 0 else np.inf
 
 
 def weighting_origin(predictions: Sequence[Predictions], design: Design) -> pd.DataFrame:
-    r"""How weighting depends on the origin of y: adding c to the outcome adds :math:`c\, E_n[\alpha]` to :math:`E_n[\alpha y]`.
+    r"""How weighting depends on a constant in y: adding c to the outcome adds :math:`c\, E_n[\alpha]` to :math:`E_n[\alpha y]`.
 
-    The estimand itself moves by :math:`c\, h_n(1)`. With y centred at its mean, and the mean's part added back, weighting gives
-    :math:`E_n[\alpha (y - \bar y)] + \bar y\, h_n(1)`.
+    The estimand itself changes by :math:`c\, h_n(1)`. If y is centred at its mean and the mean's contribution is added back,
+    weighting gives :math:`E_n[\alpha (y - \bar y)] + \bar y\, h_n(1)`.
 
     Parameters
     ----------
@@ -150,17 +150,19 @@ def weighting_origin(predictions: Sequence[Predictions], design: Design) -> pd.D
     """
     size = design.mean(design.normalizer)
     shape = (len(design.is_derivative), len(design))
-    known = design.mean(design.apply(Evaluation(np.ones(len(design)), np.ones(shape), np.zeros(shape)))) / size
+    constant_moment = (
+        design.mean(design.apply(Evaluation(np.ones(len(design)), np.ones(shape), np.zeros(shape)))) / size
+    )
     centre = float(design.mean(design.y))
     means = np.stack([design.mean(repeat.rr.observed) / size for repeat in predictions])
-    rests = np.stack([design.mean(repeat.rr.observed * (design.y - centre)) / size for repeat in predictions])
+    centred = np.stack([design.mean(repeat.rr.observed * (design.y - centre)) / size for repeat in predictions])
     mean = np.median(means, axis=0)
     return pd.DataFrame(
         {
             "rr_mean": mean,
-            "constant_moment": known,
-            "shift": (mean - known) * centre,
-            "centred": np.median(rests, axis=0) + centre * known,
+            "constant_moment": constant_moment,
+            "shift": (mean - constant_moment) * centre,
+            "centred": np.median(centred, axis=0) + centre * constant_moment,
         }
     )
 
@@ -175,8 +177,8 @@ def representer_by_fold(
     r"""The Riesz loss and the constraint on the rows that each fold held out.
 
     A moment-constrained learner gives :math:`r = \beta - \beta_\perp` with :math:`h(\beta_\perp) = 0` on its training rows, and
-    rr is r times a scale. The violation on the rows k is :math:`h_k(\beta_\perp) / h_k(\beta)`; for a closed form it includes what
-    the projection of the anchor on the formula's columns loses. For an rr that is learned with its scale,
+    rr is r times a scale. The violation on the rows k is :math:`h_k(\beta_\perp) / h_k(\beta)`; for a closed form it includes the
+    part of the anchor that the formula's columns cannot represent. For an rr that is learned with its scale,
     :math:`\beta_\perp = \beta - \alpha\, h_n(\beta) / E_n[\alpha^2]`, the scale that the identities of the true rr imply.
 
     Parameters
@@ -205,9 +207,9 @@ def representer_by_fold(
             *((int(k) + 1, np.flatnonzero(labels == k)) for k in np.unique(labels)),
         ]
         for fold, rows in parts:
-            held = design.take(rows)
-            loss = held.mean(square[:, rows] - 2 * moment[:, rows])
-            known = held.mean(anchor[:, rows])
-            violation = 1 - ratio(ratio(held.mean(moment[:, rows]), scale), known)
+            held_out = design.take(rows)
+            loss = held_out.mean(square[:, rows] - 2 * moment[:, rows])
+            anchor_moment = held_out.mean(anchor[:, rows])
+            violation = 1 - ratio(ratio(held_out.mean(moment[:, rows]), scale), anchor_moment)
             lines += [(name, number, fold, loss[c], violation[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "riesz_loss", "violation"])

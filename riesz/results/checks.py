@@ -135,7 +135,7 @@ def gather_evidence(parts: FitParts) -> Evidence:
         arms=parts.arms,
         covariates=_covariates(parts),
         positivity=parts.positivity,
-        leftover=parts.leftover,
+        treatment_variation=parts.treatment_variation,
         scale=scale.set_axis(parts.names, axis=0),
         health=parts.health,
         balance=parts.balance,

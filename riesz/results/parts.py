@@ -19,7 +19,7 @@ from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
 from riesz.diagnostics.balance import balance_table, shape_balance
 from riesz.diagnostics.influence import Codes
-from riesz.diagnostics.positivity import Leftover, Positivity, leftover, positivity
+from riesz.diagnostics.positivity import Positivity, TreatmentVariation, positivity, treatment_variation
 from riesz.diagnostics.weights import representer_health, with_anchor_errors
 from riesz.errors import RieszError
 from riesz.estimators import ESTIMATORS, Estimator, Scores
@@ -165,9 +165,9 @@ class FitParts:
         return None if self.design.strata is None else positivity(self.design, self.numeric)
 
     @cached_property
-    def leftover(self) -> Leftover | None:
+    def treatment_variation(self) -> TreatmentVariation | None:
         """The variation of a continuous treatment that covariates do not explain; None for a treatment with arms."""
-        return leftover(self.design, self.numeric) if self.design.strata is None else None
+        return treatment_variation(self.design, self.numeric) if self.design.strata is None else None
 
     def require_rr(self) -> None:
         """Raise an error if the learner learns only mu, so that there is no Riesz representer."""

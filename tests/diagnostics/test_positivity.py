@@ -134,7 +134,7 @@ def test_one_sided_overlap_recommends_the_other_side() -> None:
     frame = pd.DataFrame({"y": a + x1 + rng.normal(size=3000), "a": a, "x1": x1, "x2": x2})
     fit = riesz.estimate("y ~ treat(a) * (x1 + x2)", frame, [riesz.ATE(), riesz.ATT()])
     assert "Overlap fails for ATE" in fit.warnings()[0]
-    assert "or riesz.att, which needs overlap on one side only and has it" in fit.warnings()[0]
+    assert "or riesz.att, which needs overlap on one side only, where it holds" in fit.warnings()[0]
     assert not any("Overlap fails" in text for text in riesz.att("y ~ treat(a) * (x1 + x2)", frame).warnings())
     both = riesz.ate("y ~ treat(a) * .", strong(1000, 5, seed=7)[0])
     assert "riesz.att" not in both.warnings()[0]
@@ -180,10 +180,10 @@ def dose(spread: float, seed: int) -> pd.DataFrame:
 
 def test_what_covariates_leave_of_a_dose() -> None:
     fit = riesz.shift("y ~ treat(d) + x1 + x2", dose(1.0, 1), delta=0.5)
-    judged = fit._parts.leftover
-    assert judged is not None
-    assert judged.explained == pytest.approx(1 - 1 / (1 + 1 + (1 - np.exp(-2)) / 2), abs=0.04)
-    assert judged.moves[0] == pytest.approx(0.5, abs=0.04)
+    variation = fit._parts.treatment_variation
+    assert variation is not None
+    assert variation.explained == pytest.approx(1 - 1 / (1 + 1 + (1 - np.exp(-2)) / 2), abs=0.04)
+    assert variation.moves[0] == pytest.approx(0.5, abs=0.04)
     assert fit.warnings() == []
     with pytest.raises(riesz.RieszError, match="needs a treatment with arms"):
         fit.overlap_rows()
@@ -192,7 +192,7 @@ def test_what_covariates_leave_of_a_dose() -> None:
 def test_a_shift_beyond_the_data_and_a_dose_without_variation_are_reported() -> None:
     far = riesz.shift("y ~ treat(d) + x1 + x2", dose(1.0, 2), delta=2.5)
     assert far.warnings()[0].startswith("Overlap fails for")
-    assert "it moves `d` by 2.5 of the standard deviations that covariates leave of it" in far.warnings()[0]
+    assert "it moves `d` by 2.5 residual standard deviations given the covariates" in far.warnings()[0]
     tight = riesz.ade("y ~ treat(d) + x1 + x2", dose(0.2, 3))
     assert tight.warnings()[0].startswith("Overlap is weak: covariates predict 9")
     assert tight.summary().notes[0] == tight.warnings()[0]

@@ -11,7 +11,7 @@ from known import Known
 from scipy.special import expit
 
 import riesz
-from riesz.diagnostics.balance import chance
+from riesz.diagnostics.balance import joint_p_values
 from riesz.diagnostics.shapes import shapes
 from riesz.diagnostics.warnings import FAMILY
 from riesz.results.checks import gather_evidence
@@ -158,7 +158,8 @@ def family(fit: riesz.Results) -> bool:
     evidence = gather_evidence(fit._parts)
     clusters = np.inf if evidence.codes is None else len(np.unique(evidence.codes))
     return any(
-        (chance(table, clusters) * len(table)).min() <= FAMILY / 2 for table in (evidence.balance, evidence.shapes)
+        (joint_p_values(table, clusters) * len(table)).min() <= FAMILY / 2
+        for table in (evidence.balance, evidence.shapes)
     )
 
 
