@@ -117,4 +117,4 @@ __all__ = [
     "register_stargazer",
     "shift",
 ]
-__all__ += [name for name in _registered() if name not in __all__]  # parts that are registered but not typed above
+__all__ += [name for name in _registered() if name not in __all__]  # registered parts that the list above lacks

@@ -10,7 +10,7 @@ Rows = npt.NDArray[np.intp] | slice
 
 
 def ratio(top: Array, bottom: Array | float, otherwise: float = np.nan) -> Array:
-    """Top over bottom, element by element, and another number where the bottom is zero.
+    """Top over bottom, element by element; ``otherwise`` where the bottom is zero.
 
     Examples
     --------

@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-_LONGEST_NAME = 200  # characters; comparing longer names with others would take long
-_LONGEST = 1500  # characters of a message, in which names of any length may occur
+_LONGEST_NAME = 200  # characters; comparing longer names with others is slow
+_LONGEST = 1500  # characters of a message, which may quote names of any length
 
 
 class RieszError(Exception):
@@ -99,8 +99,8 @@ class RieszWarning(UserWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     fit = riesz.ade("y ~ treat(a) + x1", data, learner="linear")
-    >>> print(str(caught[0].message)[:35])
-    Treatment `a` is heavily tied: its
+    >>> print(caught[0].message)
+    Treatment `a` is heavily tied: its 5 commonest values account for ...
     """
 
 
@@ -120,9 +120,10 @@ def nearest(name: str, candidates: Iterable[str]) -> str:
     """
     if len(name) > _LONGEST_NAME:
         return ""
-    known = [candidate for candidate in candidates if len(candidate) <= _LONGEST_NAME]
-    folded = {candidate.casefold(): candidate for candidate in reversed(known)}
-    matches = [folded[name.casefold()]] if name.casefold() in folded else difflib.get_close_matches(name, known, n=1)
+    comparable = [candidate for candidate in candidates if len(candidate) <= _LONGEST_NAME]
+    folded = {candidate.casefold(): candidate for candidate in reversed(comparable)}
+    same = folded.get(name.casefold())
+    matches = [same] if same is not None else difflib.get_close_matches(name, comparable, n=1)
     matches = matches or [folded[key] for key in difflib.get_close_matches(name.casefold(), folded, n=1)]
     return f" Did you mean `{matches[0]}`?" if matches else ""
 
@@ -137,8 +138,8 @@ def listing(names: Iterable[object], most: int = 8) -> str:
     '`age`, `income` and 1 more'
     """
     quoted = [f"`{name}`" for name in names]
-    rest = len(quoted) - most
-    return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")
+    hidden = len(quoted) - most
+    return ", ".join(quoted[:most]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def pick(parameter: str | None, names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-r"""From predictions to estimates and their covariance: the one road that every estimate takes, :func:`infer`.
+r"""From predictions to estimates and their covariance; every estimate is computed by :func:`infer`.
 
 Predictions become scores s, one per row and parameter (:mod:`riesz.estimators`); the scores of each repeat become an estimate
 with its influence function; the repeats are then combined. With normalizer n and weights w,
@@ -40,7 +40,7 @@ _DRAWS = 40_000  # of the bootstrap; its critical value then has an error of abo
 @stored
 @dataclass(frozen=True)
 class Weights:
-    """How rows count.
+    """The weights of the rows.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Weights:
 
     @property
     def total(self) -> Array:
-        """What enters means, shape (n,)."""
+        """Sampling weight times frequency weight, the weight of a row in means, shape (n,)."""
         return self.sampling * self.frequency
 
 
@@ -100,11 +100,12 @@ class Alternatives:
     Attributes
     ----------
     alone : tuple of Scores, one per candidate
-        Those of the candidate by itself.
+        The scores of each candidate alone.
     swapped : tuple of Scores
-        Those of the stack with the mu of one candidate in place of its own, for each candidate, and then with the rr of one.
+        The scores with the mu of each candidate in turn and the rr of the stack, then with the mu of the stack and the rr of
+        each candidate in turn.
     shares : ndarray, shape (K, 2J)
-        The candidate's share in the stack's mu, and then in its rr.
+        The share of each candidate in the stack's mu, and then in its rr.
     """
 
     alone: tuple[Scores, ...]
@@ -135,7 +136,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Inference:
-    """Estimates over all repeats, and how they came about.
+    """Estimates over all repeats, with the scores and estimates of each repeat.
 
     Attributes
     ----------
@@ -148,7 +149,8 @@ class Inference:
     covariance : ndarray, shape (K, K)
         NaN if the estimator has no valid standard error.
     disagreement : ndarray, shape (K,)
-        How far apart the learners of a stack are: the root of what their distances add to the variance, the median over repeats.
+        How much the estimates of a stack's learners differ: the square root of what their differences add to the variance, the
+        median over repeats.
     replaced : ndarray of bool, shape (K,)
         The parameters whose two-way clustered variance is not positive in some repeat, and was replaced.
     indefinite : bool
@@ -193,9 +195,9 @@ def infer(
         V_r + (\hat\psi_r - \mathrm{median})^2 + \textstyle\sum_j w_{rj} \{\hat\psi_r(\mu_j, \alpha) - \hat\psi_r\}^2
         + \sum_j v_{rj} \{\hat\psi_r(\mu, \alpha_j) - \hat\psi_r\}^2,
 
-    where the sums are there for a stack: the estimate with the mu of candidate j, which has the share :math:`w_{rj}` in that of
-    the stack, and with its rr. What the estimate owes to the choice of a learner counts as what it owes to chance in the folds.
-    If one of mu and rr is right, the estimate hardly depends on the other, and these terms are small.
+    where the sums are for stacks alone. They compare the estimate with the one from the mu, or the rr, of candidate j, which has
+    the share :math:`w_{rj}` in the stack's mu and :math:`v_{rj}` in its rr. So the choice of a learner adds to the variance as the
+    choice of folds does. If mu or rr is correct, the estimate hardly depends on the other, and these terms are small.
     Correlations between parameters are those of the influence functions averaged over repeats.
 
     Parameters
@@ -207,7 +209,7 @@ def infer(
     estimator : Estimator
     sampling : Sampling
     scores : sequence of Scores, optional
-        What the estimator returned for these predictions before, so that it is not computed again.
+        The estimator's scores for these predictions, if they are known already.
     alternatives : sequence of Alternatives, optional
         One per repeat, for a stack.
     projection : Projection, optional
@@ -266,8 +268,8 @@ def _median(
     values = np.stack([e.value for e in estimates])
     middle = np.median(values, axis=0)
     matrices = np.stack([spread.matrix for spread in spreads])
-    each = np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2
-    variances = np.median(each + np.stack(between) if between else each, axis=0)
+    per_repeat = np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2
+    variances = np.median(per_repeat + np.stack(between) if between else per_repeat, axis=0)
     averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters, estimates[0].used)
     return middle, with_variances(averaged, variances)
 
@@ -356,21 +358,23 @@ class _Spread:
 
 
 def _spread(variation: Array, weights: Weights, clusters: Clusters, used: Used | None) -> _Spread:
-    pulls = variation * (weights.sampling / weights.total.sum())[:, None]
+    contributions = variation * (weights.sampling / weights.total.sum())[:, None]
     none = np.zeros(variation.shape[1], dtype=bool)
     if not clusters:
         if used is not None:
-            pulls = pulls * _factor(weights.frequency @ used)
-            return _Spread(np.asarray((pulls.T * weights.frequency) @ pulls), none, False)
+            contributions = contributions * _factor(weights.frequency @ used)
+            return _Spread(np.asarray((contributions.T * weights.frequency) @ contributions), none, False)
         count = float(weights.frequency.sum())
-        return _Spread(np.asarray(count / (count - 1) * (pulls.T * weights.frequency) @ pulls), none, False)
-    pulls = pulls * weights.frequency[:, None]
+        return _Spread(
+            np.asarray(count / (count - 1) * (contributions.T * weights.frequency) @ contributions), none, False
+        )
+    contributions = contributions * weights.frequency[:, None]
     if len(clusters) == 1:
-        return _Spread(_clustered(pulls, clusters[0], used), none, False)
-    return _two_way(pulls, clusters, used)
+        return _Spread(_clustered(contributions, clusters[0], used), none, False)
+    return _two_way(contributions, clusters, used)
 
 
-def _two_way(pulls: Array, clusters: Clusters, used: Used | None) -> _Spread:
+def _two_way(contributions: Array, clusters: Clusters, used: Used | None) -> _Spread:
     """V1 + V2 - V12, repaired where it is not positive.
 
     A parameter keeps its two-way variance if that is positive, whatever the other parameters are; otherwise it gets the larger
@@ -379,8 +383,8 @@ def _two_way(pulls: Array, clusters: Clusters, used: Used | None) -> _Spread:
     """
     first, second = clusters
     both = np.unique(first * (int(second.max()) + 1) + second, return_inverse=True)[1].ravel()
-    v1, v2 = _clustered(pulls, first, used), _clustered(pulls, second, used)
-    matrix = v1 + v2 - _clustered(pulls, both, used)
+    v1, v2 = _clustered(contributions, first, used), _clustered(contributions, second, used)
+    matrix = v1 + v2 - _clustered(contributions, both, used)
     larger = np.maximum(np.diag(v1), np.diag(v2))
     replaced = (np.diag(matrix) <= _ROUNDING * larger) & (larger > 0)
     scale = np.where(larger > 0, np.sqrt(larger), 1.0)  # so that nothing depends on units
@@ -389,15 +393,15 @@ def _two_way(pulls: Array, clusters: Clusters, used: Used | None) -> _Spread:
         return _Spread(matrix, replaced, False)
     inward, outward = vectors / scale[:, None], vectors * scale[:, None]
     one_way = np.maximum(*(((v @ inward) * inward).sum(axis=0) for v in (v1, v2)))
-    # a smallest eigenvalue just below zero is rounding: the parameters are linearly dependent
+    # a smallest eigenvalue just below zero is rounding error: the parameters are linearly dependent
     indefinite = bool(replaced.any() or values[0] < -_ROUNDING * values[-1])
     values = np.where(values > _ROUNDING * one_way, values, np.maximum(one_way, 0.0))
     variances = np.where(replaced, larger, np.diag(matrix))
     return _Spread(with_variances((outward * values) @ outward.T, variances), replaced, indefinite)
 
 
-def _clustered(pulls: Array, codes: npt.NDArray[np.intp], used: Used | None) -> Array:
-    sums = np.column_stack([np.bincount(codes, weights=column) for column in pulls.T])
+def _clustered(contributions: Array, codes: npt.NDArray[np.intp], used: Used | None) -> Array:
+    sums = np.column_stack([np.bincount(codes, weights=column) for column in contributions.T])
     if used is not None:
         scaled = sums * _factor(np.array([len(np.unique(codes[rows])) for rows in used.T], dtype=float))
         return np.asarray(scaled.T @ scaled)

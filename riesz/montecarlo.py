@@ -81,7 +81,7 @@ def study(
         ``.json`` added to its name, identifies the study (simulation, rows, formula, verbs, learner with its settings, options,
         version): a different study is refused. Draws that were cut off when a study was killed are run again.
     processes : int
-        Number of processes, each with one thread. They end with this process, also if it is killed.
+        Number of processes, each with one thread. They end with this process, even if it is killed.
     **options
 
     Returns
@@ -101,24 +101,24 @@ def study(
     2     2    1.0       0.9     True
     3     3    1.0       0.9     True
     """
-    questions, seeds = _questions(simulation, n, formula, verbs), _seeds(draws)
+    chosen_verbs, seeds = _check_arguments(simulation, n, formula, verbs), _seeds(draws)
     _check_processes(processes)
-    source, rows = get(simulation), int(n)
-    given: dict[str, Any] = {**source.keywords, **options}
-    settings = Settings(**given)  # checks the options before the first draw
-    # other processes do not know the value of riesz.defaults in this one, so they get the learner itself
+    definition, rows = get(simulation), int(n)
+    all_options: dict[str, Any] = {**definition.keywords, **options}
+    settings = Settings(**all_options)  # checks the options before the first draw
+    # changes of riesz.defaults do not reach other processes, so the learner itself is passed to them
     keywords = {**options, "learner": settings.learner, "progress": False}
     file = None
     pieces = []
     if path is not None:
-        count = sum(len(source.truth(source.questions[verb])) for verb in questions)
-        identity = _identity(source, rows, formula, questions, settings.learner, given)
+        count = sum(len(definition.truth(definition.questions[verb])) for verb in chosen_verbs)
+        identity = _identity(definition, rows, formula, chosen_verbs, settings.learner, all_options)
         file = StudyFile(_path(path), identity, count)
         pieces.append(file.open())
-    known = set() if file is None else set(pieces[0]["draw"])
-    todo = [seed for seed in seeds if seed not in known]
+    done = set() if file is None else set(pieces[0]["draw"])
+    todo = [seed for seed in seeds if seed not in done]
     jobs = [
-        (simulation, rows, todo[start : start + _CHUNK], formula, questions, keywords)
+        (simulation, rows, todo[start : start + _CHUNK], formula, chosen_verbs, keywords)
         for start in range(0, len(todo), _CHUNK)
     ]
     hidden = None if settings.progress is None else not settings.progress
@@ -128,16 +128,16 @@ def study(
             bar.update(piece["draw"].nunique())
             if file is not None:
                 file.append(piece)
-    whole = pd.concat([piece for piece in pieces if len(piece)], ignore_index=True)
-    whole = whole[whole["draw"].isin(seeds)]
-    return whole.sort_values(["draw"], kind="stable", ignore_index=True)
+    frame = pd.concat([piece for piece in pieces if len(piece)], ignore_index=True)
+    frame = frame[frame["draw"].isin(seeds)]
+    return frame.sort_values(["draw"], kind="stable", ignore_index=True)
 
 
-def _questions(simulation: object, n: object, formula: object, verbs: object) -> list[str]:
-    """The verbs, by default all of the simulation's; checks the other arguments as well."""
+def _check_arguments(simulation: object, n: object, formula: object, verbs: object) -> list[str]:
+    """Check these arguments of a study, and return the verbs, by default all of the simulation's."""
     if not isinstance(simulation, str):
         raise DataError(f"simulation is {simulation!r}; expected a name, such as 'binary'.")
-    known = list(get(simulation).questions)
+    available = list(get(simulation).questions)
     if not is_count(n, 1, _MOST_ROWS):
         raise DataError(f"n={n!r}: expected a whole number of rows between 1 and {_MOST_ROWS:,}.")
     if formula is not None and not isinstance(formula, str):
@@ -145,18 +145,20 @@ def _questions(simulation: object, n: object, formula: object, verbs: object) ->
             f"formula is a {type(formula).__name__}; expected text, such as 'y ~ treat(a) + x1', or None."
         )
     if verbs is None:
-        return known
-    given = [verbs] if isinstance(verbs, str) else verbs
-    if not isinstance(given, (list, tuple)):
-        raise DataError(f"verbs is {verbs!r}; expected a list of verbs, such as {known[:1]}.")
-    if not given:
-        raise DataError(f"verbs is empty; expected at least one of {listing(known)}, or None for all of them.")
-    for place, verb in enumerate(given):
-        if verb not in known:
-            raise DataError(f"verbs has {verb!r}.{nearest(str(verb), known)} {simulation} answers {listing(known)}.")
-        if verb in given[:place]:
+        return available
+    chosen = [verbs] if isinstance(verbs, str) else verbs
+    if not isinstance(chosen, (list, tuple)):
+        raise DataError(f"verbs is {verbs!r}; expected a list of verbs, such as {available[:1]}.")
+    if not chosen:
+        raise DataError(f"verbs is empty; expected at least one of {listing(available)}, or None for all of them.")
+    for place, verb in enumerate(chosen):
+        if verb not in available:
+            raise DataError(
+                f"verbs has {verb!r}.{nearest(str(verb), available)} The verbs of {simulation} are {listing(available)}."
+            )
+        if verb in chosen[:place]:
             raise DataError(f"verbs has {verb!r} twice; give it once.")
-    return list(given)
+    return list(chosen)
 
 
 def _seeds(draws: object) -> list[int]:
@@ -192,7 +194,7 @@ def _identity(
     formula: str | None,
     verbs: Sequence[str],
     learner: Learner,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What distinguishes this study from others: studies with equal identities have equal rows."""
     return {
@@ -201,9 +203,9 @@ def _identity(
         "n": n,
         "formula": formula or simulation.formula,
         "verbs": list(verbs),
-        "seed": words(given.get("seed", "that of the draw")),
+        "seed": words(options.get("seed", "that of the draw")),
         **{
-            name: words(given.get(name, field.default))
+            name: words(options.get(name, field.default))
             for name, (field, _) in setting_keywords().items()
             if name not in _NOT_IDENTIFYING
         },
@@ -222,7 +224,7 @@ def _run(jobs: Sequence[tuple[Any, ...]], processes: int) -> Iterable[pd.DataFra
         try:
             for future in as_completed([pool.submit(_chunk, *job) for job in jobs]):
                 yield future.result()
-        except BaseException:  # also on an interrupt: the chunks that wait or run are not needed any more
+        except BaseException:  # also on an interrupt: waiting and running chunks are no longer needed
             pool.shutdown(wait=False, cancel_futures=True)
             alive.close()
             raise
@@ -321,9 +323,9 @@ def coverage(frame: pd.DataFrame, level: float = 0.95, family_error: float = 0.0
     ).reset_index()
     table["rmse_ratio"] = table["rmse"] / np.sqrt(table["rmse_ratio"])
     table.insert(7, "bias_std_error", table["spread"] / np.sqrt(table["draws"]))
-    hits = (table["coverage"] * table["draws"]).round().astype(int)
+    covered = (table["coverage"] * table["draws"]).round().astype(int)
     table["p_value"] = [
-        stats.binomtest(int(k), int(n), level).pvalue for k, n in zip(hits, table["draws"], strict=True)
+        stats.binomtest(int(k), int(n), level).pvalue for k, n in zip(covered, table["draws"], strict=True)
     ]
     table["rejected"] = table["p_value"] < family_error / len(table)
     return table

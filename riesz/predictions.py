@@ -28,12 +28,12 @@ class Predictions:
     mu : Evaluation, shape (n,)
         In the outcome's own units; a probability under ``family="binomial"``.
     rr : Linked
-        One Riesz representer for each component; NaN throughout when the learner learns mu alone.
+        One Riesz representer per component; NaN throughout if the learner learns mu alone.
     scale_free : bool
         Whether rr is known up to scale only, as a moment-constrained learner reads it out (r = beta - beta_perp).
     tilted : bool
         Whether rr represents the moment on functions v f with v = mu (1 - mu), which the errors of a logit are, instead of on all
-        functions f: E[v rr f] = h(v f). Then E[rr y] estimates nothing.
+        functions f: E[v rr f] = h(v f). Then E[rr y] is not an estimate of psi.
     """
 
     mu: Evaluation
@@ -43,7 +43,7 @@ class Predictions:
 
 
 def no_representer(design: Design) -> Linked:
-    """What stands for rr when a learner learns mu alone: NaN, so that it cannot be used by mistake."""
+    """The rr of a learner that learns mu alone: NaN throughout, so that it cannot be used by mistake."""
     links = design.links
     values = np.full((len(links.reading), len(design)), np.nan)
     return Linked(np.full((design.components, len(design)), np.nan), values, values.copy(), links)
@@ -80,11 +80,11 @@ def _combined(parts: Sequence[Predictions], combine: Callable[[Sequence[Array]],
 
 
 def scales(predictions: Predictions, design: Design) -> Array:
-    r"""The scale of a scale-free rr, from the estimation sample as the paper takes it, shape (K,).
+    r"""The scale of a scale-free rr, computed on the estimation sample as in the paper, shape (K,).
 
     .. math:: \hat\alpha = s\, r, \qquad s = E_w[m(r)] / E_w[r^2]
 
-    once for each component, over all folds together. Then :math:`h_n(\hat\alpha) = E_n[\hat\alpha^2]`, and the one-step and the
+    once per component, over all folds together. Then :math:`h_n(\hat\alpha) = E_n[\hat\alpha^2]`, and the one-step and the
     linear-submodel TMLE estimators agree. An rr that is not scale-free has scale one.
     """
     r = predictions.rr
@@ -94,7 +94,7 @@ def scales(predictions: Predictions, design: Design) -> Array:
 
 
 def tilt(predictions: Predictions, design: Design) -> Evaluation | None:
-    """The function v over its mean, shape (n,), for which E[v rr f] = h(v f); None when that holds without one."""
+    """The function v over its mean, shape (n,), for which E[v rr f] = h(v f); None if rr is not tilted."""
     if not predictions.tilted:
         return None
     mu = predictions.mu
@@ -109,14 +109,14 @@ def times(predictions: Predictions, scale: Array) -> Predictions:
 
 
 def cap(predictions: Predictions, most: Array) -> Predictions:
-    """Cap |rr| of each component, at the observed rows and at the readings; where it is held its slope is zero."""
+    """Cap |rr| of each component, at the observed rows and at the readings; where it is capped its slope is zero."""
     rr = predictions.rr
     high = most[rr.links.component, None]
-    held = np.abs(rr.values) > high
+    beyond = np.abs(rr.values) > high
     capped = Linked(
         np.clip(rr.observed, -most[:, None], most[:, None]),
         np.clip(rr.values, -high, high),
-        np.where(held, 0.0, rr.slopes),
+        np.where(beyond, 0.0, rr.slopes),
         rr.links,
     )
     return replace(predictions, rr=capped)

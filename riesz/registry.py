@@ -1,11 +1,11 @@
 """Registries: from a name to a part of the package, such as a learner, one line per part.
 
 A line may be text, ``"module:name"``, as in the entry points of Python packages. The module is imported when the part is first
-needed, so that a learner of networks does not import torch with ``import riesz``. You may also put in the part itself::
+needed, so that ``import riesz`` does not import torch for the learners that need it. You may also add the part itself::
 
     riesz.learners.LEARNERS["mine"] = MyLearner
 
-Everything that depends on a part (its verb, its file format, its tests, its page in the reference) asks the registry.
+Everything that depends on a part (its verb, its file format, its tests, its page in the reference) follows from the registry.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Registry(MutableMapping[str, Part], Generic[Part]):
         >>> LEARNERS.named("Linear") is LEARNERS["linear"]
         True
         """
-        keys = [key for key, known in self.definitions().items() if known == name]
+        keys = [key for key, definition in self.definitions().items() if definition == name]
         return self[keys[0]] if keys else None
 
     def definitions(self) -> dict[str, str]:

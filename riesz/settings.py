@@ -57,12 +57,12 @@ def _is_whole(value: Any, floats: bool = False) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _one_of(known: Iterable[str]) -> Check:
+def _one_of(allowed: Iterable[str]) -> Check:
     def check(name: str, value: Any) -> str:
-        if isinstance(value, str) and value in known:
+        if isinstance(value, str) and value in allowed:
             return value
-        hint = nearest(value, known) if isinstance(value, str) else ""
-        raise LearnerError(f"{name}={value!r} is not known.{hint} Expected one of {', '.join(map(repr, known))}.")
+        hint = nearest(value, allowed) if isinstance(value, str) else ""
+        raise LearnerError(f"{name}={value!r} is not known.{hint} Expected one of {', '.join(map(repr, allowed))}.")
 
     return check
 
@@ -87,7 +87,7 @@ def _check_repeats(name: str, value: Any) -> int | None:
     if repeats > _MOST_REPEATS:
         raise LearnerError(
             f"repeats={shown(repeats)}: must be at most {_MOST_REPEATS:,}. Cross-fitting is repeated so that the answer does not "
-            "depend on one split, and a few repeats do that."
+            "depend on one split; a few repeats are enough."
         )
     return repeats
 
@@ -132,7 +132,7 @@ def _check_context(name: str, value: Any) -> Mapping[str, Any] | None:
 
 
 def _about(kind: str, text: str, check: Check | None = None, given: Any = None) -> dict[str, Any]:
-    """What a field of :class:`Settings` says about its keyword.
+    """The metadata of a field of :class:`Settings`: how its keyword is documented and checked.
 
     Parameters
     ----------
@@ -195,8 +195,8 @@ class Settings:
             "int, str or array_like",
             "Number of cross-fitting folds; 1 means no sample splitting. A column's name, or an array with one "
             "value per row, gives fold labels. With two-way clusters there are ``folds`` x ``folds`` splits. Rows"
-            " that are copies of one another, with a continuous outcome, stay in one fold and are learned from as"
-            " one row, as with ``freq_weights``.",
+            " that are copies of one another, with a continuous outcome, stay in one fold and are fitted as one row,"
+            " as with ``freq_weights``.",
             _check_folds,
         ),
     )
@@ -204,9 +204,9 @@ class Settings:
         default=None,
         metadata=_about(
             "int, optional",
-            "Cross-fitting is repeated with new folds, and the median is reported. By default as the learner "
-            "recommends: three times for MADNet with up to 2000 rows (or clusters), otherwise once; once if fold "
-            "labels are given or ``folds=1``.",
+            "Number of times that cross-fitting is repeated, each with new folds; the median is reported. By default the "
+            "number that the learner recommends: three for MADNet, alone or in a stack, with up to 2000 rows (or clusters), "
+            "otherwise one; one with fold labels or ``folds=1``.",
             _check_repeats,
         ),
     )
@@ -249,7 +249,7 @@ class Settings:
         default=None,
         metadata=_about(
             "str, two str, or array_like, optional",
-            "Clusters: folds keep them whole and standard errors allow for them. Two names cluster two ways.",
+            "Clusters: each stays in one fold, and standard errors allow for them. Two names give two-way clustering.",
         ),
     )
     trim: float | str | None = field(
@@ -269,10 +269,11 @@ class Settings:
             _one_of(("drop", "raise")),
         ),
     )
-    seed: int = field(default=0, metadata=_about("int", "Determines folds and fits fully.", _whole(0)))
-    n_jobs: int = field(
-        default=1, metadata=_about("int", "Number of threads that the fits are spread over.", _whole(1))
+    seed: int = field(
+        default=0,
+        metadata=_about("int", "Determines folds and fits: the same seed gives the same estimates.", _whole(0)),
     )
+    n_jobs: int = field(default=1, metadata=_about("int", "Number of threads for the fits.", _whole(1)))
     progress: bool | None = field(
         default=None,
         metadata=_about(
@@ -339,8 +340,8 @@ def keywords() -> dict[str, tuple[Field[Any], Any]]:
     >>> keywords()["seed"][1]
     <class 'int'>
     """
-    kept = get_type_hints(Settings)
-    return {field.name: (field, field.metadata["given"] or kept[field.name]) for field in fields(Settings)}
+    types = get_type_hints(Settings)
+    return {field.name: (field, field.metadata["given"] or types[field.name]) for field in fields(Settings)}
 
 
 class Defaults:
@@ -385,8 +386,8 @@ class Defaults:
     def __setattr__(self, name: str, value: object) -> None:
         if name not in ("learner", "_learner"):
             raise ArgumentError(
-                f"riesz.defaults has no {name!r}.{nearest(name, ['learner'])} It has learner; everything else is a keyword of the "
-                "verbs."
+                f"riesz.defaults has no {name!r}.{nearest(name, ['learner'])} Its only setting is learner; everything else is a "
+                "keyword of the verbs."
             )
         super().__setattr__(name, value)
 
@@ -418,5 +419,5 @@ defaults = Defaults()
 
 
 def chosen(learner: object) -> Learner:
-    """The learner that was given, by name or itself; the default if None."""
+    """The learner that a name stands for, or the learner itself; the default one for None."""
     return find_learner(defaults.learner if learner is None else learner)

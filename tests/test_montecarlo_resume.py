@@ -220,7 +220,7 @@ def test_a_draw_that_fails_ends_the_study(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"verbs": ["nope"]}, "verbs has 'nope'.* binary answers `ate`, `att`"),
+        ({"verbs": ["nope"]}, "verbs has 'nope'.* The verbs of binary are `ate`, `att`"),
         ({"verbs": ["atee"]}, "Did you mean `ate`"),
         ({"verbs": []}, "verbs is empty"),
         ({"verbs": ["ate", "ate"]}, "verbs has 'ate' twice"),

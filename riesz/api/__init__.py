@@ -1,1 +1,1 @@
-"""From a user's call to a fit: the verbs, the preparation of their arguments, estimation, and files read back."""
+"""From a user's call to a fit: the verbs, the preparation of their arguments, estimation, and fits from files."""

@@ -118,27 +118,27 @@ def _estimate_all(
 
 def _estimands(estimand: Any) -> tuple[Estimand, ...]:
     """The estimands; those of a mapping get the names that it gives."""
-    several = tuple(estimand.values()) if isinstance(estimand, Mapping) else estimand
-    several = tuple(several) if isinstance(several, (list, tuple)) else (several,)
-    wrong = [item for item in several if not isinstance(item, Estimand)]
-    if wrong or not several:
+    estimands = tuple(estimand.values()) if isinstance(estimand, Mapping) else estimand
+    estimands = tuple(estimands) if isinstance(estimands, (list, tuple)) else (estimands,)
+    wrong = [item for item in estimands if not isinstance(item, Estimand)]
+    if wrong or not estimands:
         got = repr(wrong[0]) if wrong else f"an empty {type(estimand).__name__}"
         raise EstimandError(
             f"estimand is {got}; expected an estimand such as riesz.ATE(), a list of them, or a mapping from names to them."
         )
     if not isinstance(estimand, Mapping):
-        return several
+        return estimands
     for name in estimand:
         if not isinstance(name, str) or not name.strip():
             raise EstimandError(
                 f"estimand is a mapping with the key {name!r}; expected names of parameters, such as "
                 "{'x1 low': riesz.APE('x1 <= 0')}."
             )
-    return tuple(Named(name, question) for name, question in zip(estimand, several, strict=True))
+    return tuple(Named(name, question) for name, question in zip(estimand, estimands, strict=True))
 
 
 def _calling_scope() -> dict[str, Any]:
-    """The variables of the nearest frame outside this package, and around it if it is a comprehension or a lambda."""
+    """The variables of the nearest frame outside this package; for a comprehension or lambda, also those around it."""
     frame, _ = calling_frame()
     scope = dict(frame.f_locals)
     while frame.f_code.co_name in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<lambda>") and frame.f_back:

@@ -1,4 +1,4 @@
-"""Fits from files, and through pickle, which takes them the same way."""
+"""Fits from files and from pickles, which have the same content."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def load(path: str | os.PathLike[str], largest: float | None = None) -> Results:
     """Read a fit that ``fit.save()`` wrote.
 
     Loading runs no code: a file holds arrays and JSON. ``predict`` evaluates its formula only if it names columns and known
-    functions, and its policies are arithmetic, so a file from a stranger can be loaded. A file that is damaged, altered, of another
-    kind, too large or written by a newer version raises a :class:`~riesz.errors.DataError`.
+    functions, and its policies are arithmetic, so it is safe to load a file from an unknown source. A file that is damaged,
+    altered, of another kind, too large or written by a newer version raises a :class:`~riesz.errors.DataError`.
 
     Parameters
     ----------
     path : path
     largest : float, optional
-        The largest number of bytes that the file may unpack to, because a small file can be made to fill the memory. By default
+        The largest number of bytes that the file may unpack to, since a small file can be made to fill the memory. By default
         1 GB, or 100 times the size of the file if that is more. For a larger fit that you trust use, for example, ``largest=8e9``.
 
     Returns
@@ -58,7 +58,7 @@ def load(path: str | os.PathLike[str], largest: float | None = None) -> Results:
 
 
 def _results(contents: Contents, name: object) -> Results:
-    """The results of what was read, if the estimates follow from it."""
+    """The results in a file, after a check that its estimates follow from its predictions."""
     try:
         with np.errstate(all="ignore"):  # squares of altered numbers may overflow; their estimates then differ
             fit = Results(
@@ -75,7 +75,7 @@ def _results(contents: Contents, name: object) -> Results:
 
 
 def _pickled(fit: Results) -> tuple[Callable[[bytes], Results], tuple[bytes]]:
-    """What pickle makes of a fit, so that processes can send it to each other: the content of its file."""
+    """How pickle stores a fit, for example to send it to another process: as the content of its file."""
     return _unpickled, (fit_to_bytes(fit._contents()),)
 
 

@@ -1,6 +1,6 @@
 """From a call's arguments to a problem: rows, weights, clusters, arrays and splits, all checked before any fit.
 
-In: the formula, one table, the estimands and the settings. Out: a :class:`Prepared`, which lacks only its fits.
+In: the formula, one table, the estimands and the settings. Out: a :class:`Prepared`, which is ready to be fitted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WEIGHTING = {"weights": "sampling", "freq_weights": "frequency"}  # as the summ
 
 @dataclass(frozen=True)
 class Prepared:
-    """A problem that lacks only its fits.
+    """A problem that is ready to be fitted, and what its results keep.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ def prepare(
     # 4. what the results keep
     context = _named_variables(scope, formula, estimands)
     model = Model(
-        settings=_lasting(settings, arguments, context),
+        settings=_settings_to_keep(settings, arguments, context),
         recipe=Recipe(formula, table.columns, arguments.reserved, tuple(estimands), context),
         endog_names=parsed.outcome,
         exog_names=[component.name for component in blueprint.components],
@@ -184,29 +184,29 @@ def _check_arguments(arguments: Arguments, estimands: Sequence[Estimand], table:
                 table.check_index(specification, estimand.verb)
 
 
-def _lasting(settings: Settings, arguments: Arguments, context: Mapping[str, Any]) -> Settings:
-    """The settings as a fit keeps them: later changes to the user's arrays do not reach them."""
+def _settings_to_keep(settings: Settings, arguments: Arguments, context: Mapping[str, Any]) -> Settings:
+    """The settings as a fit keeps them: later changes to the user's arrays have no effect."""
     columns = {
         name: column.copy()
         for name, column in arguments.columns.items()
         if not isinstance(getattr(settings, name), str)
     }
-    given = settings.cluster if isinstance(settings.cluster, (list, tuple)) else (settings.cluster,)
-    names = {part for part in given if isinstance(part, str)} & set(arguments.reserved)
+    parts = settings.cluster if isinstance(settings.cluster, (list, tuple)) else (settings.cluster,)
+    names = {part for part in parts if isinstance(part, str)} & set(arguments.reserved)
     clusters = tuple(name if name in names else labels.rename(name) for name, labels in arguments.clusters.items())
     cluster = (clusters[0] if len(clusters) == 1 else clusters) if clusters else None
     return replace(settings, **columns, cluster=cluster, context=None if settings.context is None else context)
 
 
 def _named_variables(scope: Mapping[str, Any], formula: str, estimands: Sequence[Estimand]) -> dict[str, Any]:
-    """The variables that the formula or a policy may name: keeping the caller's whole scope would keep all of its data alive."""
+    """The variables that the formula or a policy may name; the caller's whole scope would keep all of its data in memory."""
     texts = [formula, *(spec for estimand in estimands for spec in estimand.specifications() if isinstance(spec, str))]
     words = {word for text in texts for word in re.findall(r"\w+", text)}
     return {name: _copied(scope[name]) for name in sorted(words) if name in scope}
 
 
 def _copied(value: Any) -> Any:
-    """Lists and arrays, such as knots, in a copy that later changes do not reach."""
+    """A copy of a list or array, such as knots, so that later changes have no effect; other values as they are."""
     return deepcopy(value) if isinstance(value, (list, dict, set, np.ndarray, pd.Series, pd.Index)) else value
 
 

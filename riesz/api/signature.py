@@ -44,11 +44,11 @@ def takes_settings(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        given = inspect.signature(function, eval_str=True)
+        original = inspect.signature(function, eval_str=True)
         positional = [
-            parameter for parameter in given.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+            parameter for parameter in original.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
         ]
-        signature = given.replace(parameters=[*positional, *keyword_parameters()])
+        signature = original.replace(parameters=[*positional, *keyword_parameters()])
         function.__signature__ = signature  # type: ignore[attr-defined]
         function.__doc__ = documented(function.__doc__ or "")
         return checked(who)(function)

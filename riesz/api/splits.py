@@ -73,14 +73,14 @@ def _draw_all(blueprint: Blueprint, settings: Settings, clusters: ClusterLabels)
         raise DataError(
             f"folds={folds}, but only {units} rows are distinct, and copies of a row are kept in one fold. Use fewer folds."
         )
-    children = np.random.SeedSequence([settings.seed, 0]).spawn(_repeats(settings, folds, units, clusters))
+    seeds = np.random.SeedSequence([settings.seed, 0]).spawn(_repeats(settings, folds, units, clusters))
     if folds == 1:
-        return [[np.zeros(n, dtype=np.intp)] for _ in children]
-    return [_draw(folds, n, copies, design.strata, clusters, np.random.default_rng(child)) for child in children]
+        return [[np.zeros(n, dtype=np.intp)] for _ in seeds]
+    return [_draw(folds, n, copies, design.strata, clusters, np.random.default_rng(seed)) for seed in seeds]
 
 
 def _repeats(settings: Settings, folds: int, n: int, clusters: ClusterLabels) -> int:
-    """The number given, or what the learner recommends if there is something to draw again."""
+    """The number that the user gave, or what the learner recommends; one if there are no folds to draw again."""
     if settings.repeats is not None:
         return settings.repeats
     if folds == 1:

@@ -1,4 +1,4 @@
-"""The verbs: one call from a formula to a debiased estimate with an honest standard error.
+"""The verbs: one call from a formula to a debiased estimate and its standard error.
 
 Every estimand in :data:`~riesz.estimands.ESTIMANDS` has a verb, which is made here: its arguments are the settings of the estimand
 and the keywords of :func:`~riesz.api.estimate.estimate`, and its documentation is that of the estimand's class.
@@ -79,7 +79,7 @@ def _document(estimand: type[Estimand]) -> str:
     return f"{head.strip()}\n\n{body}\n"
 
 
-if TYPE_CHECKING:  # what type checkers and editors know of the verbs that riesz ships with
+if TYPE_CHECKING:  # for type checkers and editors: the verbs that riesz ships with
 
     def ate(formula: str, data: Any, **options: Unpack[Options]) -> Results:
         """Average treatment effect."""

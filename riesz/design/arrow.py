@@ -1,7 +1,7 @@
 """Arrow's dictionary columns as pandas' categories: missing values stay missing, and numbers stay labels.
 
-In: an array of pyarrow, or a pandas column that is backed by one. Out: a pandas column. pyarrow is imported only for users who
-bring an array of it.
+In: an array of pyarrow, or a pandas column that is backed by one. Out: a pandas column. pyarrow is imported only if
+the user passes its arrays.
 """
 
 from __future__ import annotations
@@ -39,17 +39,16 @@ def to_series(values: Any, keep_order: bool = False) -> pd.Series:
     if not _is_dictionary(values.type):
         return pd.Series(values.to_pandas()).reset_index(drop=True)
     chunks = getattr(values, "chunks", [values])
-    dictionaries = [
-        _levels(chunk.dictionary) for chunk in chunks
-    ]  # each chunk has its own, perhaps with a missing value
+    # each chunk has its own dictionary, perhaps with a missing value
+    dictionaries = [_levels(chunk.dictionary) for chunk in chunks]
     levels = dictionaries[0].append(dictionaries[1:]).dropna().unique() if dictionaries else pd.Index([])
     ordered = bool(values.type.ordered)
     if not (keep_order or ordered):
         levels = levels.sort_values()
     codes = [np.empty(0, dtype=np.intp)]
-    for chunk, known in zip(chunks, dictionaries, strict=True):
-        indices = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False).astype(np.intp)
-        codes.append(np.append(levels.get_indexer(known), -1)[indices])
+    for chunk, dictionary in zip(chunks, dictionaries, strict=True):
+        indices = chunk.indices.fill_null(len(dictionary)).to_numpy(zero_copy_only=False).astype(np.intp)
+        codes.append(np.append(levels.get_indexer(dictionary), -1)[indices])
     labels = pd.Categorical.from_codes(np.concatenate(codes), categories=levels, ordered=ordered)
     return pd.Series(labels.remove_unused_categories())
 

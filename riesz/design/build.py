@@ -1,7 +1,7 @@
-r"""Formula + estimand + data -> the arrays of a design.
+"""From formula, estimands and data to the arrays of a design.
 
-In: what ``formula.py`` and ``frame.py`` made of the user's input, and the estimands. Out: a
-:class:`~riesz.design.design.Blueprint`. Everything that can be wrong with a problem is raised here, before any fitting.
+In: the parsed formula (``syntax/formula.py``), the rows in use (``table.py``) and the estimands. Out: a
+:class:`~riesz.design.design.Blueprint`. A problem that cannot be fitted is refused here, before any fitting.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def build(
     bounds: tuple[float, float] | None,
     context: Mapping[str, Any],
 ) -> Blueprint:
-    """Make the arrays of a problem; everything that can be wrong with it is raised here, before any fitting.
+    """Make the arrays of a problem; one that cannot be fitted is refused here, before any fitting.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def build(
     estimands : sequence of Estimand
         Fitted together; their components stand side by side.
     data : pandas.DataFrame
-        The rows in use, normalised by ``frame.py``, with a fresh index.
+        The rows in use, normalised by ``table.py``, with a fresh index.
     kept : ndarray of int, shape (n,)
-        Where those rows stand in the user's table.
+        The positions of those rows in the user's table.
     total : int
         Rows of the user's table.
     weights, frequency : ndarray, shape (n,)
@@ -157,8 +157,8 @@ def _outcome(
         )
     lowest, highest = (0.0, 1.0) if family == "binomial" else bounds or (-np.inf, np.inf)
     if y.min() < lowest or y.max() > highest:
-        said = "family='binomial' expects values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
-        raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {said}.")
+        limits = "family='binomial' expects values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
+        raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {limits}.")
     return y
 
 
@@ -179,13 +179,13 @@ def bind(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]
     if twice:
         raise EstimandError(
             f"Two estimands are called {twice[0]!r}. Leave one out, or name them: a mapping from names to estimands, such as "
-            "riesz.estimate(formula, data, {'one': riesz.APE('x1 > 0'), 'other': riesz.APE('x1 <= 0')})."
+            "riesz.estimate(formula, data, {'high': riesz.APE('x1 > 0'), 'low': riesz.APE('x1 <= 0')})."
         )
     return components
 
 
 def bind_quietly(estimands: Sequence[Estimand], sample: Sample) -> tuple[Component, ...]:
-    """The same without warnings, which were given when the estimands were bound first."""
+    """The same without warnings, which were issued when the estimands were bound first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RieszWarning)
         return bind(estimands, sample)
@@ -207,7 +207,7 @@ def stack_moment(
         by_index: dict[int, Array] = {}
         for reading in form.readings:
             changes = columns.changed(reading.frame)
-            index = _known(keys, reading.wrt, changes)
+            index = _find_reading(keys, reading.wrt, changes)
             if index is None:
                 index = len(keys)
                 keys.append((reading.wrt, changes))
@@ -226,11 +226,12 @@ def stack_moment(
     return Moment(tuple(points), Links(pairs[:, 0].copy(), pairs[:, 1].copy()), stacked, normalizer), readings
 
 
-def _known(
+def _find_reading(
     keys: Sequence[tuple[str | None, Mapping[str, pd.Series]]], wrt: str | None, changes: Mapping[str, pd.Series]
 ) -> int | None:
-    for index, (known_wrt, known) in enumerate(keys):
-        if known_wrt == wrt and known.keys() == changes.keys() and all(known[k].equals(changes[k]) for k in known):
+    """The place of a reading among those that are stacked already; None if it is new."""
+    for index, (other_wrt, other) in enumerate(keys):
+        if other_wrt == wrt and other.keys() == changes.keys() and all(other[k].equals(changes[k]) for k in other):
             return index
     return None
 
@@ -249,7 +250,7 @@ def _points(
 def looks(
     estimands: Sequence[Estimand], sample: Sample, columns: Columns, other: Array
 ) -> tuple[tuple[Look, ...], ...]:
-    """Bind the estimands again, to rows with another treatment, and see where they look."""
+    """Bind the estimands again to rows with another treatment: where each component would then read mu."""
     treatment = sample.treatment
     levels = np.asarray(treatment.levels, dtype=object)
     data = treatment.set(sample.data, levels[other.astype(np.intp)] if treatment.levels else other)
@@ -274,11 +275,11 @@ def stack_anchors(
     data: pd.DataFrame,
 ) -> Linked:
     """All anchors at every row and at the readings of their components."""
-    each = [
+    parts = [
         _anchor(anchor, [readings[k] for k in links.reading[links.of(c)]], component.name, data)
         for c, (anchor, component) in enumerate(zip(anchors, components, strict=True))
     ]
-    observed, values, slopes = zip(*each, strict=True)
+    observed, values, slopes = zip(*parts, strict=True)
     return Linked(np.stack(observed), np.concatenate(values), np.concatenate(slopes), links)
 
 

@@ -1,6 +1,6 @@
-"""Tables with columns that have one value for all rows, which is kept once.
+"""Tables that keep a column with one value for all rows only once.
 
-With many arms a reading sets the indicators of all arms, each to one number for everybody: kept row by row, the readings would take
+With many arms a reading sets the indicators of all arms, each to one number for all rows. Kept row by row, the readings would take
 memory in proportion to the square of the number of arms.
 """
 
@@ -39,7 +39,7 @@ class Compact:
         return not self.places.size
 
     def dense(self, rows: Rows = slice(None)) -> Array:
-        """The table, or some of its rows, as an array that is not to be changed."""
+        """The table, or some of its rows, as an array that must not be changed."""
         varying = self.varying[rows]
         if len(self.places) == len(self.constants):
             return varying
@@ -51,7 +51,7 @@ class Compact:
         return table
 
     def distinct(self) -> Array:
-        """The table as one row if all rows are the same, else :meth:`dense`."""
+        """The table as one row if all rows are the same, otherwise :meth:`dense`."""
         return self.constants[None] if self.is_constant else self.dense()
 
     def take(self, rows: Rows) -> Compact:
@@ -83,5 +83,5 @@ def compact(table: Array) -> Compact:
 
 
 def as_it_is(table: Array) -> Compact:
-    """A table in which no column is taken to be constant; nothing is copied."""
+    """The table without a search for constant columns; nothing is copied."""
     return Compact(np.zeros(table.shape[1]), np.arange(table.shape[1]), table)

@@ -1,6 +1,6 @@
-"""Designs made from designs: with fewer columns, with other columns, with another moment, or with copies merged.
+"""Designs made from designs: with fewer columns, other columns, another moment, other weights, or copies of rows merged.
 
-In: a design. Out: a design with arrays of its own; the one it came from stays as it is.
+In: a design. Out: another design; the first one is not changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def without(design: Design, variables: Set[str]) -> Design:
     covariates = place[base.covariates]
     covariates = covariates[covariates >= 0]
     reads = tuple(base.reads[j] for j in kept)
-    shown = frozenset().union(*(reads[j] for j in covariates))
+    in_covariates = frozenset().union(*(reads[j] for j in covariates))
     before = frozenset(base.hidden).union(*(base.reads[j] for j in base.covariates))
     smaller = replace(
         base,
@@ -48,7 +48,7 @@ def without(design: Design, variables: Set[str]) -> Design:
         moment=replace(base.moment, points=tuple(points)),
         covariates=covariates,
         reads=reads,
-        hidden=tuple(sorted((before & frozenset().union(*reads)) - shown)),
+        hidden=tuple(sorted((before & frozenset().union(*reads)) - in_covariates)),
     )
     return replace(design, _base=smaller)
 
@@ -56,7 +56,7 @@ def without(design: Design, variables: Set[str]) -> Design:
 def with_columns(design: Design, phi: Evaluation) -> Design:
     """The same rows and moment, with the intercept and given functions, shape (F, n), as columns of z.
 
-    Closed forms then work on functions that were learned or made.
+    Closed forms can then use functions that were learned or constructed.
     """
     width, n = phi.observed.shape
     columns = np.arange(1, width + 1)
@@ -81,15 +81,15 @@ def with_columns(design: Design, phi: Evaluation) -> Design:
     return Design(base, slice(None))
 
 
-def observed_only(design: Design, given: Array) -> Design:
-    """The same rows with a moment that reads mu where it was observed, and given functions, shape (G, n), as anchors.
+def observed_only(design: Design, functions: Array) -> Design:
+    """The same rows with a moment that reads mu at the observed rows, and given functions, shape (G, n), as anchors.
 
     ``design`` must be a whole sample.
     """
     base, n = design._base, len(design)
     point = Points(np.empty(0, dtype=np.intp), as_it_is(np.empty((n, 0))), None, as_it_is(base.treatment), 0.0)
     moment = Moment((point,), _to_one_reading(1), np.ones((1, n)), np.ones((1, n)))
-    anchor = Linked(given, given, np.zeros_like(given), _to_one_reading(len(given)))
+    anchor = Linked(functions, functions, np.zeros_like(functions), _to_one_reading(len(functions)))
     return Design(replace(base, moment=moment, anchor=anchor), slice(None))
 
 
@@ -109,7 +109,7 @@ def merged(design: Design, copies: Labels) -> Design:
     """
     _, rows = np.unique(copies, return_index=True)
     groups = None if design.groups is None else design.groups[rows]
-    if groups is not None and len(np.unique(groups)) == len(groups):  # no cluster but of copies
+    if groups is not None and len(np.unique(groups)) == len(groups):  # every cluster is a row and its copies
         groups = None
     distinct = design.take(rows)
     base = replace(
@@ -150,14 +150,14 @@ def _rows_of(design: Design, z: Array) -> Base:
 
 
 def _looks_of(
-    whole: Callable[[Array], tuple[tuple[Look, ...], ...]], copies: Labels, rows: Labels
+    looks_of_all: Callable[[Array], tuple[tuple[Look, ...], ...]], copies: Labels, rows: Labels
 ) -> Callable[[Array], tuple[tuple[Look, ...], ...]]:
     """The moment's readings at the distinct rows: computed for all rows, since the moment is a function of the sample."""
 
     def looks(treatment: Array) -> tuple[tuple[Look, ...], ...]:
         return tuple(
             tuple(replace(look, weight=look.weight[rows], treatment=look.treatment[rows]) for look in component)
-            for component in whole(treatment[copies])
+            for component in looks_of_all(treatment[copies])
         )
 
     return looks

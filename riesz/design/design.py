@@ -22,7 +22,7 @@ from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
 from riesz.storage.coding import stored
 
-BLOCK = 2**20  # numbers at a time: 8 MB of the design
+BLOCK = 2**20  # numbers in a block: 8 MB
 
 
 @stored
@@ -60,8 +60,8 @@ class Base:
     hidden : tuple of str
         Covariates that enter the formula only in interactions with the treatment, so that ``covariates`` lacks them.
     looks : callable or None
-        ``treatment (n,) -> K tuples of Look``: what each component would read if the rows were treated like that (arms by
-        their number, as in ``strata``). None for a fit from a file, which cannot hold functions.
+        ``treatment (n,) -> K tuples of Look``: what each component would read if the rows had this treatment (arms by their
+        number, as in ``strata``). None for a fit from a file, which cannot hold functions.
     """
 
     y: Array
@@ -87,8 +87,8 @@ class Base:
 class Design:
     """Rows that a learner is fitted on, or predicts for.
 
-    Its arrays hold these rows alone: a learner cannot see those of another fold. Where memory matters, walk over the rows with
-    :meth:`blocks`: ``z`` and the readings of a fold are copies.
+    Its arrays hold these rows alone: a learner has no access to those of another fold. ``z`` and the readings of a fold are
+    copies, so use :meth:`blocks` where memory matters.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class Design:
 
     @property
     def sample(self) -> Design:
-        """All rows of the shared sample, for what must be the same in every fold: knots and units. Never learn from it."""
+        """All rows of the shared sample, for what must be the same in every fold: knots and units. Do not fit on it."""
         return Design(self._base, slice(None))
 
     def take(self, rows: npt.ArrayLike) -> Design:
@@ -129,12 +129,12 @@ class Design:
         return replace(self, _rows=self.index[rows])
 
     def blocks(self, size: int | None = None) -> Iterator[tuple[slice, Design]]:
-        """Walk over the rows a block at a time.
+        """Iterate over the rows in blocks.
 
         Parameters
         ----------
         size : int, optional
-            Rows at a time; by default as many as make 8 MB of z.
+            Rows per block; by default as many as make 8 MB of z.
 
         Yields
         ------
@@ -147,8 +147,8 @@ class Design:
         for start in range(0, len(self), size):
             go_on()
             part = slice(start, min(start + size, len(self)))
-            whole = isinstance(self._rows, slice) and self._rows == slice(None)
-            yield part, replace(self, _rows=part if whole else self.index[part])
+            all_rows = isinstance(self._rows, slice) and self._rows == slice(None)
+            yield part, replace(self, _rows=part if all_rows else self.index[part])
 
     # the arrays of these rows
 
@@ -291,17 +291,17 @@ class Design:
         """The same, and one linear function for each component where it is read; ``each`` has shape (p, K)."""
         n, moment = len(self), self._base.moment
         at, links = (len(moment.points), n), (len(moment.links.reading) if each.shape[1] else 0, n)
-        whole = Evaluation(np.empty(n), np.empty(at), np.empty(at))
+        evaluation = Evaluation(np.empty(n), np.empty(at), np.empty(at))
         linked = Linked(np.empty((each.shape[1], n)), np.empty(links), np.empty(links), moment.links)
         for place, block in self.blocks():
             shared_part, each_part = moment.linear(block.z, block._rows, shared, each)
-            whole.observed[place], linked.observed[:, place] = shared_part.observed, each_part.observed
-            whole.values[:, place], linked.values[:, place] = shared_part.values, each_part.values
-            whole.slopes[:, place], linked.slopes[:, place] = shared_part.slopes, each_part.slopes
-        return whole, linked
+            evaluation.observed[place], linked.observed[:, place] = shared_part.observed, each_part.observed
+            evaluation.values[:, place], linked.values[:, place] = shared_part.values, each_part.values
+            evaluation.slopes[:, place], linked.slopes[:, place] = shared_part.slopes, each_part.slopes
+        return evaluation, linked
 
     def looks(self, treatment: Array) -> tuple[tuple[Look, ...], ...] | None:
-        """What each component would read if all rows of the sample were treated like that; None for a fit from a file."""
+        """What each component would read if the rows of the sample had this treatment; None for a fit from a file."""
         return None if self._base.looks is None else self._base.looks(treatment)
 
     def mean(self, values: Array) -> Array:
@@ -312,7 +312,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """A design with what is needed to describe it.
+    """A design with the components, the treatment and the data that it was made from.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ class Evaluation:
         return Evaluation(self.observed * other.observed, self.values * other.values, slopes)
 
     def places(self, links: Links) -> npt.NDArray[np.intp]:
-        """Where the values of a function that all components read stand for each link."""
+        """For each link, the place of its value among the values of a function that all components read."""
         return links.reading
 
     def linked(self, links: Links) -> Linked:
@@ -118,14 +118,14 @@ class Linked:
 
     def scaled(self, factors: Array) -> Linked:
         """Each function multiplied by the number of its component, shape (K,)."""
-        each = factors[self.links.component, None]
-        return Linked(self.observed * factors[:, None], self.values * each, self.slopes * each, self.links)
+        per_link = factors[self.links.component, None]
+        return Linked(self.observed * factors[:, None], self.values * per_link, self.slopes * per_link, self.links)
 
     def places(self, links: Links) -> npt.NDArray[np.intp]:
-        """Where some of its links stand among all of them."""
-        known, asked = (zip(pairs.component, pairs.reading, strict=True) for pairs in (self.links, links))
-        numbers = {pair: number for number, pair in enumerate(known)}
-        return np.array([numbers[pair] for pair in asked], dtype=np.intp)
+        """The places of some of its links among all of them."""
+        all_pairs, some_pairs = (zip(pairs.component, pairs.reading, strict=True) for pairs in (self.links, links))
+        numbers = {pair: number for number, pair in enumerate(all_pairs)}
+        return np.array([numbers[pair] for pair in some_pairs], dtype=np.intp)
 
     def linked(self, links: Links) -> Linked:
         """The same at some of its links."""
@@ -138,7 +138,7 @@ class Linked:
 @stored
 @dataclass(frozen=True)
 class Points:
-    """Where one reading looks: the columns in which it differs from the observed row.
+    """The points at which one reading evaluates mu: the columns in which they differ from the observed rows.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Look:
-    """Where one reading of a component looks when the rows' treatment is another than the observed one.
+    """Where one reading of a component evaluates mu if the rows have another treatment than the observed one.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class Look:
     along : {"value", "treatment", "other"}
         Whether mu's value is read, its derivative along the treatment, or one along another column.
     moves_covariates : bool
-        Whether more than the treatment is changed.
+        Whether the reading changes columns other than the treatment.
     """
 
     weight: Array
@@ -290,7 +290,7 @@ class Moment:
         shared : ndarray, shape (p,)
             Coefficients of a function that all components read.
         each : ndarray, shape (p, K)
-            Those of one function for each component; without columns there are none.
+            Coefficients of one function per component; without columns there are no such functions.
 
         Returns
         -------
@@ -311,8 +311,8 @@ class Moment:
             at = (observed[:, functions] + (point.kept_values.dense(rows) - z[:, _span(point.columns)]) @ active).T
             values[k], values_each[places] = at[0], at[1:]
             if point.tangents is not None:
-                bend = (point.tangents[rows] @ active).T
-                slopes[k], slopes_each[places] = bend[0], bend[1:]
+                derivatives = (point.tangents[rows] @ active).T
+                slopes[k], slopes_each[places] = derivatives[0], derivatives[1:]
         return (
             Evaluation(observed[:, 0], values, slopes),
             Linked(observed[:, 1:].T, values_each, slopes_each, links),

@@ -1,4 +1,4 @@
-"""New rows through the formula, the treatment and the estimand of a fit.
+"""Designs of new rows, from the formula, the treatment and the estimands of a fit.
 
 In: the recipe of a fit, the rows it was fitted on, and a new table. Out: a :class:`~riesz.design.design.Base` of the new rows
 with the knots, levels, centres and anchors of the fit. Levels that do not occur in the fit are errors.
@@ -45,7 +45,7 @@ class Recipe:
     context : mapping
         The caller's variables that formula and policies name.
     trusted : bool
-        Whether formula and policies are the caller's own, and not from a file.
+        Whether formula and policies come from the caller, not from a file.
     """
 
     formula: str
@@ -92,10 +92,10 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
     table = Table(data)
     formula = _formula(recipe, blueprint)
     _refuse_arrays(recipe.estimands)
-    frame, complete, known = _frame(table, formula, recipe, blueprint)
+    frame, complete, has_outcome = _frame(table, formula, recipe, blueprint)
     fitted, treatment, design = blueprint.data, blueprint.treatment, blueprint.design
     trained = Columns(formula.rhs, fitted, recipe.context)
-    _check_made(trained.names, design.names, "columns")
+    _check_names(trained.names, design.names, "columns")
     columns = trained.on(frame)
     n = len(frame)
     sample = Sample(
@@ -110,7 +110,7 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         design.weights,
     )
     components = bind(recipe.estimands, sample)
-    _check_made(
+    _check_names(
         [component.name for component in components],
         [component.name for component in blueprint.components],
         "parameters",
@@ -124,8 +124,8 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
         for old, new in zip(bind_quietly(recipe.estimands, original), components, strict=True)
     ]
     y = np.full(n, np.nan)
-    if known.any():
-        y[known] = outcome_values(formula, frame[known], design.family, recipe.context)
+    if has_outcome.any():
+        y[has_outcome] = outcome_values(formula, frame[has_outcome], design.family, recipe.context)
     base = Base(
         y=np.nan_to_num(y),
         z=columns.matrix,
@@ -149,7 +149,7 @@ def extend(recipe: Recipe, blueprint: Blueprint, data: Any) -> NewRows:
 
 
 def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
-    """The formula of a fit; one that came out of a file is read only if it is known to be harmless."""
+    """The formula of a fit; a formula from a file is read only if it is known to be safe."""
     if recipe.trusted:
         return parse_formula(recipe.formula, recipe.columns, recipe.reserved, recipe.context)
     if not recipe.estimands:
@@ -164,19 +164,19 @@ def _formula(recipe: Recipe, blueprint: Blueprint) -> Formula:
         blueprint.data,
         len(blueprint.design) * len(blueprint.design.names),
     )
-    lost = sorted({*formula.variables, formula.treatment} - set(blueprint.data.columns))
-    if lost or formula.treatment != blueprint.treatment.name:
+    absent = sorted({*formula.variables, formula.treatment} - set(blueprint.data.columns))
+    if absent or formula.treatment != blueprint.treatment.name:
         raise DataError(
             f"The file was altered: its formula {recipe.formula!r} does not fit its data. Use the fit that was saved, or fit again."
         )
     return formula
 
 
-def _check_made(new: Sequence[str], fitted: Sequence[str], what: str) -> None:
+def _check_names(new: Sequence[str], fitted: Sequence[str], what: str) -> None:
     """Refuse a file whose formula and estimands differ from what was fitted, because it was altered."""
     if list(new) != list(fitted):
         raise DataError(
-            f"Formula and estimands make other {what} than the fit has ({listing(new, 3)}; expected {listing(fitted, 3)}), "
+            f"Formula and estimands give other {what} than those of the fit ({listing(new, 3)}; expected {listing(fitted, 3)}), "
             "so it cannot predict. Was the file altered? Use the fit that was saved, or fit again."
         )
 
@@ -194,13 +194,13 @@ def _refuse_arrays(estimands: Sequence[Estimand]) -> None:
 def _frame(
     table: Table, formula: Formula, recipe: Recipe, blueprint: Blueprint
 ) -> tuple[pd.DataFrame, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """The complete rows conforming with those of the fit, which rows they are, and which of them have an outcome."""
+    """The complete rows, with the types of the fit; which rows they are; and which of them have an outcome."""
     fitted, outcome = blueprint.data, set(formula.outcome_columns)
-    asked = set().union(*(estimand.columns(recipe.columns) for estimand in recipe.estimands))
-    needed = (set(formula.variables) | asked) - (outcome - asked)
-    lost = sorted(needed - set(table.columns))
-    if lost:
-        raise DataError(f"The new data lack the column {listing(lost)}, which the fit needs.")
+    in_policies = set().union(*(estimand.columns(recipe.columns) for estimand in recipe.estimands))
+    needed = (set(formula.variables) | in_policies) - (outcome - in_policies)
+    absent = sorted(needed - set(table.columns))
+    if absent:
+        raise DataError(f"The new data lack the column {listing(absent)}, which the fit needs.")
     treatment = blueprint.treatment.name
     frame = table.to_pandas([name for name in fitted.columns if name in table.columns])
     present = frame.notna()
@@ -218,13 +218,14 @@ def _frame(
     unseen = sorted(set(frame[treatment].unique()) - set(arms)) if arms else []
     if unseen:
         raise _never_seen(treatment, labels(unseen), labels(arms))
-    there = outcome <= set(table.columns)
-    known = present[sorted(outcome)].all(axis=1).to_numpy()[complete] if there else np.zeros(len(frame), dtype=bool)
-    return frame, complete, known
+    has_outcome = np.zeros(len(frame), dtype=bool)
+    if outcome <= set(table.columns):
+        has_outcome = present[sorted(outcome)].all(axis=1).to_numpy()[complete]
+    return frame, complete, has_outcome
 
 
 def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
-    """A new column with the levels, or as numbers, of the fit's column; missing values stay missing."""
+    """A new column with the levels of the fit's column, or as numbers like it; missing values stay missing."""
     if isinstance(like.dtype, pd.CategoricalDtype):
         values = column.astype(object)
         levels = list(like.cat.categories)

@@ -1,4 +1,4 @@
-"""A design as a file keeps it, and back."""
+"""Designs in files: the arrays that a file holds, and the design that is made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's table, whatever made it, as one pandas frame with three kinds of column.
+"""The user's table, from any data frame library, as one pandas frame with three kinds of column.
 
 In: pandas, polars (eager or lazy), pyarrow or anything narwhals reads. Out: a pandas frame of the needed columns with
 a fresh index, in which a column is float64, categorical, or unchanged if neither is possible. Missing values are NaN.
@@ -25,11 +25,11 @@ from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.labels import label, labels
 
 _MOST_NUMERIC_GROUPS = 20
-_SMALL = 2**26  # bytes of a table that is copied outright
+_SMALL = 2**26  # bytes; smaller tables are copied
 _COPY_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
-_ARROW_INDEX = re.compile(r"__index_level_\d+__")  # what becomes of pandas' row labels in an Arrow table
-_FILE = re.compile(r"^[^~]*([\\/]|\.\w{1,8}$)")  # a path or an ending, and no formula
-LARGEST, SMALLEST = 1e100, 1e-100  # squares of numbers beyond overflow, or vanish
+_ARROW_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row labels in an Arrow table
+_FILE = re.compile(r"^[^~]*([\\/]|\.\w{1,8}$)")  # a path, or a name with an ending, but not a formula
+LARGEST, SMALLEST = 1e100, 1e-100  # squares of numbers outside these limits overflow, or vanish
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ClusterLabels:
     codes : tuple of ndarray of int, each of shape (n,)
         Cluster of each row, coded 0, 1, ... in the order of the labels.
     labels : tuple of pandas.Index
-        What the user calls the clusters, in the order of their codes.
+        The user's labels of the clusters, in the order of their codes.
     """
 
     names: tuple[str, ...]
@@ -75,9 +75,9 @@ class Groups:
 class Table:
     """The user's data, whose columns are converted on demand.
 
-    What the user does to the data afterwards does not reach it. Tables of up to 64 MB are copied outright. Larger ones, of which
-    there may be many fits, share their columns with the user's until either is changed (pandas' copy-on-write; polars and Arrow
-    never change a column in place). Before pandas 3 every table is copied.
+    Later changes to the user's data have no effect on it. Tables of up to 64 MB are copied. Larger ones, which many fits may hold,
+    share their columns with the user's until either is changed (pandas' copy-on-write; polars and Arrow never change a column in
+    place). Before pandas 3 every pandas table is copied.
 
     Attributes
     ----------
@@ -92,10 +92,10 @@ class Table:
             self._native, names = data.copy(deep=small or not _COPY_ON_WRITE), list(data.columns)
         else:
             self._native, names = _read(data)
-        odd = [name for name in names if not isinstance(name, str)]
-        if odd:
+        not_text = [name for name in names if not isinstance(name, str)]
+        if not_text:
             raise DataError(
-                f"Column names must be text; got {listing(odd)}. Rename them: data.columns = map(str, data.columns)."
+                f"Column names must be text; got {listing(not_text)}. Rename them: data.columns = map(str, data.columns)."
             )
         twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
         if twice:
@@ -136,12 +136,12 @@ class Table:
             )
         return _series(spec)
 
-    def check_index(self, given: pd.Series, what: str) -> None:
-        """Values go by position; a Series that is labelled otherwise than the data would be misaligned without a word."""
+    def check_index(self, values: pd.Series, what: str) -> None:
+        """Refuse a Series whose index differs from the data's: values are used by position, so it would be misaligned silently."""
         if (
             isinstance(self._native, pd.DataFrame)
-            and len(given) == self.rows
-            and not given.index.equals(self._native.index)
+            and len(values) == self.rows
+            and not values.index.equals(self._native.index)
         ):
             raise DataError(
                 f"{what} is a Series whose index differs from the data's, so its values would fall on the wrong rows. Align it "
@@ -162,7 +162,7 @@ class Table:
                 numbers, levels = pd.factorize(used, sort=True)
             except TypeError:
                 raise DataError(
-                    f"cluster `{name}` holds {used.dtype} values; labels of clusters must be text or numbers."
+                    f"cluster `{name}` holds {used.dtype} values; cluster labels must be text or numbers."
                 ) from None
             if numbers.max() == 0:
                 raise DataError(f"cluster `{name}` has a single value; clustered errors need at least two clusters.")
@@ -186,8 +186,8 @@ class Table:
             raise DataError(
                 f"cluster names {len(parts)} ways to cluster; expected one or two. Keep those that matter most."
             )
-        given = [part if isinstance(part, str) else getattr(part, "name", None) for part in parts]
-        names = [str(name or f"cluster {number + 1}") for number, name in enumerate(given)]
+        user_names = [part if isinstance(part, str) else getattr(part, "name", None) for part in parts]
+        names = [str(name or f"cluster {number + 1}") for number, name in enumerate(user_names)]
         if len(set(names)) < len(names):
             raise DataError(
                 f"Both ways to cluster are called {names[0]!r}; expected two different ones. Rename one or leave it out."
@@ -209,10 +209,10 @@ class Table:
         """The columns of an Arrow table that were ordered categories in pandas."""
         if isinstance(self._native, pd.DataFrame) or not self._native.implementation.is_pyarrow():
             return frozenset()
-        known = (self._native.to_native().schema.pandas_metadata or {}).get("columns", [])
+        described = (self._native.to_native().schema.pandas_metadata or {}).get("columns", [])
         return frozenset(
             column["name"]
-            for column in known
+            for column in described
             if column["pandas_type"] == "categorical"
             and column["numpy_type"].startswith("int")  # the type of the codes
         )
@@ -222,7 +222,7 @@ def _from_narwhals(column: nw.Series[Any], keep_order: bool = False) -> pd.Serie
     if column.implementation.is_pyarrow():
         return to_series(column.to_native(), keep_order)
     if column.dtype == nw.Categorical and column.implementation.is_polars():
-        column = column.cast(nw.String)  # polars orders categories by appearance; the rest of the world by name
+        column = column.cast(nw.String)  # polars orders categories by appearance, other libraries by name
     if column.dtype in (nw.Int128, nw.UInt128):  # pandas and Arrow have none
         return pd.Series(column.to_list(), dtype=object)
     try:
@@ -232,13 +232,13 @@ def _from_narwhals(column: nw.Series[Any], keep_order: bool = False) -> pd.Serie
 
 
 def _series(values: Any) -> pd.Series:
-    """One value for each row, from whatever holds them; categories stay categories."""
+    """One value per row, from any array or column; categories stay categories."""
     if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)):
         return decode(pd.Series(values).reset_index(drop=True))
     if is_arrow(values):
         return to_series(values)
-    known = nw.from_native(values, series_only=True, pass_through=True)
-    return _from_narwhals(known) if isinstance(known, nw.Series) else pd.Series(np.asarray(values))
+    column = nw.from_native(values, series_only=True, pass_through=True)
+    return _from_narwhals(column) if isinstance(column, nw.Series) else pd.Series(np.asarray(values))
 
 
 def _is_column(part: object) -> bool:
@@ -268,7 +268,7 @@ def _read(data: Any) -> tuple[Any, list[str]]:
 
 
 def normalise(column: pd.Series) -> pd.Series:
-    """Numbers and truth values to float64, text to categories; a category keeps its order and loses unused levels."""
+    """Numbers and booleans to float64, text to categories; a category keeps its order and loses unused levels."""
     column = decode(column)
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -299,7 +299,7 @@ def is_nested(value: object) -> bool:
 
 
 def make_groups(name: str, column: pd.Series) -> Groups:
-    """Groups from labels, truth values or a few numbers."""
+    """Groups from labels, booleans or a few numbers."""
     if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         column = column.map({True: "True", False: "False"}, na_action="ignore").astype("category")
     column = normalise(column)
@@ -312,7 +312,7 @@ def make_groups(name: str, column: pd.Series) -> Groups:
             )
         column = pd.Series(pd.Categorical(column, categories=distinct))
     if not isinstance(column.dtype, pd.CategoricalDtype):
-        raise DataError(f"`{name}` is {column.dtype}; groups must be labels, truth values or a few numbers.")
+        raise DataError(f"`{name}` is {column.dtype}; groups must be labels, booleans or a few numbers.")
     levels = labels(column.cat.categories)
     if len(levels) > max(2, len(column) / 2):
         raise DataError(f"`{name}` has {len(levels)} groups in {len(column)} rows, like an identifier; merge some.")
@@ -330,7 +330,7 @@ def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
             infinite = int((size > LARGEST).sum())
             if 0 < size.max(initial=0.0) < SMALLEST:
                 raise DataError(
-                    f"Column `{name}` holds numbers below {label(SMALLEST)} alone, whose squares vanish. Rescale it, for example "
+                    f"Column `{name}` holds only numbers below {label(SMALLEST)}, whose squares vanish. Rescale it, for example "
                     f"by data[{name!r}] / data[{name!r}].std()."
                 )
             if infinite:
@@ -347,7 +347,7 @@ def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
                 )
         else:
             raise DataError(
-                f"Column `{name}` is {column.dtype}; expected numbers, truth values or labels. Convert it, or leave it out with "
+                f"Column `{name}` is {column.dtype}; expected numbers, booleans or labels. Convert it, or leave it out with "
                 f"{_without(name)}."
             )
 

@@ -100,9 +100,8 @@ def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Compo
     """mu(j, X) - mu(0, X), averaged over all rows, over arm j, or over the reference arm."""
     treatment = sample.treatment
     reference = treatment.reference
-    labelled = treatment.is_binary and isinstance(
-        reference, str
-    )  # unlike 0 and 1, labels do not tell which is the reference
+    # 0 and 1 show which arm is the reference, labels do not
+    labelled = treatment.is_binary and isinstance(reference, str)
     marked = f"{treatment.label(reference)} (reference)" if labelled else treatment.label(reference)
 
     def contrast(level: Any) -> Component:
@@ -111,13 +110,13 @@ def _contrasts(sample: Sample, stem: str, among: str, words: str) -> tuple[Compo
         def share(data: pd.DataFrame) -> Any:
             return ones(data) if averaged_over is None else treatment.indicator(data, averaged_over)
 
-        given = "" if averaged_over is None else f" | {treatment.name}={treatment.label(averaged_over)}"
+        condition = "" if averaged_over is None else f" | {treatment.name}={treatment.label(averaged_over)}"
         return Component(
             name=arm_name(stem, level, treatment),
             moment=lambda mu, data: share(data) * (mu(treatment.set(data, level)) - mu(treatment.set(data, reference))),
             anchor=lambda data: treatment.indicator(data, level),
             normalizer=share,
-            symbol=f"E[mu({treatment.label(level)}, X) - mu({treatment.label(reference)}, X){given}]",
+            symbol=f"E[mu({treatment.label(level)}, X) - mu({treatment.label(reference)}, X){condition}]",
             words=f"{words}: {treatment.name}={treatment.label(level)} against {marked}",
         )
 
@@ -134,8 +133,8 @@ class APE(Estimand):
     Parameters
     ----------
     policy : str, callable or array_like
-        The probability of treatment per row, in [0, 1], such as ``"age > 40"``; true and false are 1 and 0. The treated arm is the
-        one that is not the reference; if arms have labels, name the reference: ``treat(arm, reference="placebo")``.
+        The probability of treatment per row, in [0, 1], such as ``"age > 40"``; True and False count as 1 and 0. The treated arm
+        is the one that is not the reference; if arms have labels, name the reference: ``treat(arm, reference="placebo")``.
 
     References
     ----------

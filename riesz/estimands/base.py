@@ -73,7 +73,7 @@ class Sample:
         return bool(read) and read <= set(self.covariates)
 
     def centred(self) -> Callable[[pd.DataFrame], Array]:
-        """The treatment of any rows minus its mean over the rows of the fit: an anchor that does not depend on where zero is."""
+        """The treatment of any rows minus its mean over the rows of the fit: an anchor that does not depend on the origin."""
         centre = self.mean(self.treatment.values(self.data if self.fitted is None else self.fitted))
         return lambda data: np.asarray(self.treatment.values(data) - centre)
 
@@ -139,12 +139,12 @@ class Estimand(CheckedSettings, ABC):
 
     @classmethod
     def example(cls) -> Estimand:
-        """A question that tests ask of data with a treatment and the covariates ``x1`` and ``x2``; by default without settings."""
+        """An instance for tests, whose data have a treatment and the covariates ``x1`` and ``x2``; by default without settings."""
         return cls()
 
     @abstractmethod
     def treatment_kind(self, column: pd.Series) -> TreatmentKind:
-        """Whether the estimand needs arms, a continuous number, or takes either, given the treatment's column."""
+        """What the estimand needs, given the treatment's column: arms, a continuous number, or either of them."""
 
     @abstractmethod
     def components(self, sample: Sample) -> tuple[Component, ...]:

@@ -28,7 +28,7 @@ MOST_DICTIONARY_COVARIATES = 10
 
 @dataclass(frozen=True)
 class CustomMoment(Estimand):
-    """Any moment that is linear in mu, written as a function of the symbol and the data.
+    """Any moment that is linear in mu, written as a function of the symbol ``mu`` and the data.
 
     Parameters
     ----------
@@ -74,15 +74,15 @@ class CustomMoment(Estimand):
         return (
             Component(
                 name=self.name,
-                moment=self._written,
+                moment=self._checked_moment,
                 anchor=self.anchor,
-                normalizer=ones if self.normalizer is None else self._normalizer,
+                normalizer=ones if self.normalizer is None else self._checked_normalizer,
                 symbol="E[m(mu, W)]" if self.normalizer is None else "E[m(mu, W)] / E[normalizer]",
                 words="Custom moment",
             ),
         )
 
-    def _written(self, mu: Mu, data: pd.DataFrame) -> LinearForm:
+    def _checked_moment(self, mu: Mu, data: pd.DataFrame) -> LinearForm:
         try:
             form = self.moment(mu, data.copy(deep=False))
         except EstimandError:
@@ -99,14 +99,14 @@ class CustomMoment(Estimand):
             )
         return form
 
-    def _normalizer(self, data: pd.DataFrame) -> Array:
+    def _checked_normalizer(self, data: pd.DataFrame) -> Array:
         what = f"The normalizer of {self.name}"
         values = call(self.normalizer, data, what)
         return per_row(values, data, np.arange(len(data)), len(data), {}, what)
 
 
 def automatic_anchor(form: LinearForm, sample: Sample, covariates: Sequence[str]) -> Callable[[pd.DataFrame], Array]:
-    """Choose an anchor for a moment (see the module's text).
+    """Choose an anchor for a moment, as the text at the top of this module describes.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _refuse_zero(moments: Array) -> None:
     mean, size = moments.mean(axis=0), np.abs(moments).max()
     constant = moments.std(axis=0) <= 1e-9 * size  # the same on every row, so known without error
     if constant.all() or (np.abs(mean[constant]) > 1e-9 * size).any():
-        return  # if all are zero, the check of the anchor says so
+        return  # if all are zero, the check of the anchor raises the error
     centred = (moments - mean)[:, ~constant] / len(moments)
     values, vectors = np.linalg.eigh(centred.T @ centred)
     positive = values > 1e-9 * values.max(initial=0.0)

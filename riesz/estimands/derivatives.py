@@ -1,4 +1,4 @@
-"""Estimands of the slope in a continuous treatment: average derivative and incremental policy effects."""
+"""Estimands of the derivative along a continuous treatment: average derivative and incremental policy effects."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class IPE(Estimand):
     policy : str, callable or array_like
         The direction and relative size of the change in each row's treatment, in [-1, 1].
     anchor : {"product", "ratio"}
-        ``"ratio"`` is the paper's beta = a / pi(x), with a minus its mean, where pi is not zero and 0 elsewhere, with
-        h(beta) = P(pi != 0); unlike the default, it is unbounded where pi is close to zero.
+        ``"ratio"`` is the paper's beta = a / pi(x), with a centred at its mean, and zero where pi is zero; then
+        h(beta) = P(pi != 0). Unlike the default, it is unbounded where pi is close to zero.
 
     References
     ----------
@@ -105,7 +105,7 @@ class IPE(Estimand):
         if pi.min() < -1 or pi.max() > 1:
             raise EstimandError(
                 f"policy ranges from {label(pi.min())} to {label(pi.max())}; `ipe` needs values in [-1, 1]. Divide it by its "
-                "largest absolute value and read the estimate per that unit."
+                "largest absolute value, which divides the estimate by the same number."
             )
         if not pi.any() and sample.fitted is None:
             raise EstimandError(

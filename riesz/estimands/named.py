@@ -16,7 +16,7 @@ from riesz.storage.coding import stored
 @stored
 @dataclass(frozen=True)
 class Named(Estimand):
-    """An estimand whose parameter has another name; with several components, the name is a prefix.
+    """An estimand whose parameter has the user's name; with several components, the name is a prefix.
 
     :func:`riesz.estimate` makes them from a mapping.
 
@@ -30,9 +30,9 @@ class Named(Estimand):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> policies = {"the needy": riesz.APE("x1 <= 0"), "the gifted": riesz.APE("x1 > 0")}
+    >>> policies = {"low x1": riesz.APE("x1 <= 0"), "high x1": riesz.APE("x1 > 0")}
     >>> riesz.estimate("y ~ treat(a) * .", data, policies, learner="linear").params.round(2).to_dict()
-    {'the needy': 0.8, 'the gifted': 1.27}
+    {'low x1': 0.8, 'high x1': 1.27}
     """
 
     name: str

@@ -19,7 +19,7 @@ from riesz.syntax.backticks import quote
 from riesz.syntax.caller import warn
 from riesz.syntax.labels import label, labels
 
-_FEWER_THAN_ROWS = 0.5  # a shorter array, as a share of the rows, is not meant as one value per row
+_FEWER_THAN_ROWS = 0.5  # of the rows; an array shorter than this was not meant to have one value per row
 
 
 @stored
@@ -29,9 +29,9 @@ class Shift(Estimand):
 
     .. math:: \psi = E[\mu(A + \delta, X) - \mu(A, X)], \qquad \beta = a - \bar a, \quad h(\beta) = E[\delta].
 
-    An expression that reads covariates of the formula alone has the anchor :math:`\beta = \delta(x)(a - \bar a)`, with
-    :math:`h(\beta) = E[\delta(X)^2]`, so that amounts may average zero. Other amounts that average zero get the automatic anchor of
-    :class:`CustomMoment`.
+    If delta is an expression in covariates of the formula alone, the anchor is :math:`\beta = \delta(x)(a - \bar a)`, with
+    :math:`h(\beta) = E[\delta(X)^2]`, so delta may have mean zero. For any other delta with a mean close to zero, the anchor is the
+    automatic one of :class:`CustomMoment`.
 
     Parameters
     ----------
@@ -69,23 +69,23 @@ class Shift(Estimand):
         names = _labels(deltas)
         return tuple(self._component(sample, *pair, len(deltas) > 1) for pair in zip(deltas, names, strict=True))
 
-    def _component(self, sample: Sample, spec: Any, size: str, one_of_many: bool) -> Component:
+    def _component(self, sample: Sample, spec: Any, amount: str, one_of_many: bool) -> Component:
         treatment = sample.treatment
         _refuse_short(spec, sample.total, "delta", "shift")
         delta = sample.per_row(spec, "delta")
         if not delta.any() and sample.fitted is None:
             raise EstimandError("delta=0 moves no row, so the effect is zero by definition; expected a non-zero shift.")
         return Component(
-            name=f"shift_{size}" if one_of_many else "shift",
+            name=f"shift_{amount}" if one_of_many else "shift",
             moment=lambda mu, data: mu(treatment.set(data, treatment.values(data) + delta)) - mu(data),
             anchor=self._anchor(sample, spec, delta),
-            symbol=f"E[mu({treatment.name} + {size}, X) - mu({treatment.name}, X)]",
-            words=f"Effect of moving {treatment.name} by {size}",
+            symbol=f"E[mu({treatment.name} + {amount}, X) - mu({treatment.name}, X)]",
+            words=f"Effect of moving {treatment.name} by {amount}",
         )
 
     @staticmethod
     def _anchor(sample: Sample, spec: Any, delta: Array) -> Callable[[pd.DataFrame], Array] | None:
-        """delta(x)(a - mean a) if delta reads covariates alone; otherwise a - mean a, or None if delta averages zero."""
+        """delta(x)(a - mean a) if delta reads covariates alone; otherwise a - mean a, or None if delta has mean zero."""
         centred = sample.centred()
         if sample.reads_covariates_alone(spec, "delta"):
             return lambda data: sample.of(spec, data, "delta") * centred(data)
@@ -130,7 +130,7 @@ class Mean(Estimand):
         levels = [spec for spec in _several(self.at) if self._is_level(spec, column)]
         constant = [spec for spec in levels if not isinstance(spec, str)]
         if constant and column.dtype != "category" and column.nunique() > MOST_NUMERIC_ARMS:
-            raise _fixed(constant[0], column)
+            raise _fixed_level_error(constant[0], column)
         return "arms" if levels else "any"
 
     def specifications(self) -> Sequence[Any]:
@@ -199,7 +199,7 @@ def _labels(specs: Sequence[Any]) -> list[str]:
 
 
 def _refuse_short(spec: Any, rows: int, argument: str, what: str) -> None:
-    """Refuse an array of a few numbers, which probably stands for several components: they need a list."""
+    """Refuse an array of a few numbers, which was probably meant as several components; those need a list."""
     if isinstance(spec, str) or callable(spec) or np.ndim(spec) != 1 or len(spec) > _FEWER_THAN_ROWS * rows:
         return
     raise EstimandError(
@@ -208,7 +208,7 @@ def _refuse_short(spec: Any, rows: int, argument: str, what: str) -> None:
     )
 
 
-def _fixed(value: Any, column: pd.Series) -> EstimandError:
+def _fixed_level_error(value: Any, column: pd.Series) -> EstimandError:
     a = quote(str(column.name))
     return EstimandError(
         f"at={label(float(value))} fixes the continuous treatment `{column.name}` ({column.nunique()} distinct values) at a single "
@@ -231,7 +231,7 @@ def _check_moved(moved: Array, treatment: Treatment, data: pd.DataFrame) -> None
         return
     values, counts = np.unique(moved, return_counts=True)
     if len(values) == 1:
-        raise _fixed(values[0], data[treatment.name])
+        raise _fixed_level_error(values[0], data[treatment.name])
     top = int(counts.argmax())
     before = float(np.mean(observed == values[top]))
     after = counts[top] / len(moved)

@@ -26,7 +26,7 @@ TreatmentKind = Literal["arms", "number", "any"]
 MOST_NUMERIC_ARMS = 10  # a numeric column with more distinct values is not a treatment with arms
 FEWEST_DISTINCT = 10  # a derivative or shift needs at least this many distinct treatment values
 ATOM = 0.05  # share of the rows at one value from which a treatment is not continuous there
-FEWEST_TIED = 5  # rows; fewer equal values are not an atom in a sample of any size
+FEWEST_TIED = 5  # rows; fewer equal values are not an atom, whatever the sample size
 
 
 @stored
@@ -92,9 +92,9 @@ class Treatment:
 
     def find(self, level: Any, argument: str) -> Any:
         """The arm that a user's ``level`` names, or an error that lists the arms."""
-        for known in self.levels:
-            if known == level or str(known) == str(level):
-                return known
+        for arm in self.levels:
+            if arm == level or str(arm) == str(level):
+                return arm
         raise EstimandError(
             f"{argument}={level!r}: treatment `{self.name}` does not have this level. "
             f"Its levels are {listing(map(self.label, self.levels))}."
@@ -102,8 +102,8 @@ class Treatment:
 
     def label(self, level: Any) -> str:
         """The label of an arm in names and tables; different arms have different labels."""
-        known: dict[Any, str] = dict(zip(self.levels, labels(self.levels), strict=True))
-        return known[level] if level in known else label(level)
+        texts: dict[Any, str] = dict(zip(self.levels, labels(self.levels), strict=True))
+        return texts[level] if level in texts else label(level)
 
     def describe(self) -> str:
         """A short text for the summary."""

@@ -27,7 +27,7 @@ ESTIMATORS: Registry[Estimator] = Registry(
 
 
 def describe(name: str) -> str:
-    """An estimator's name with its words: ``dr (one-step)``."""
+    """An estimator's name and what it is: ``dr (one-step)``."""
     return f"{name} ({ESTIMATORS[name].words})"
 
 

@@ -57,13 +57,13 @@ def _inside(mu: Evaluation, low: float, high: float, edge: float) -> Evaluation:
     def squeeze(values: Array) -> Array:
         return np.clip((values - low) / (high - low), edge, 1 - edge)
 
-    at = squeeze(mu.values)
-    clipped = (at == edge) | (at == 1 - edge)
-    return Evaluation(squeeze(mu.observed), at, np.where(clipped, 0.0, mu.slopes / (high - low)))
+    values = squeeze(mu.values)
+    clipped = (values == edge) | (values == 1 - edge)
+    return Evaluation(squeeze(mu.observed), values, np.where(clipped, 0.0, mu.slopes / (high - low)))
 
 
 def _solve_logistic(index: Array, rr: Array, y: Array, weights: Array) -> float:
-    """The t with sum w rr (y - expit(index + t rr)) = 0: the score of a concave likelihood, by guarded Newton steps."""
+    """The t with sum w rr (y - expit(index + t rr)) = 0: the score of a concave likelihood, by Newton steps of limited length."""
     t, scale = 0.0, float(np.abs(rr).max()) or 1.0
     for _ in range(100):
         fitted = expit(index + t * rr)

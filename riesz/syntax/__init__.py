@@ -1,1 +1,1 @@
-"""What users write as text: formulas, policies, contrasts and back-ticked names, read without surprises."""
+"""Reads what users write as text: formulas, policies, contrasts and back-ticked names."""

@@ -17,7 +17,7 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 
-def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None:
+def refuse_unknown(who: str, keywords: Iterable[str], allowed: Iterable[str]) -> None:
     """Refuse keywords that a call does not have.
 
     Examples
@@ -28,12 +28,12 @@ def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None
     ...
     riesz.errors.ArgumentError: riesz.ate() has no keyword 'fold'. Did you mean `folds`? Its keywords are folds, seed.
     """
-    names = list(known)
-    for name in given:
+    names = list(allowed)
+    for name in keywords:
         if name not in names:
-            keywords = f"Its keyword{' is' if len(names) == 1 else 's are'} {', '.join(names)}."
+            choice = f"Its keyword{' is' if len(names) == 1 else 's are'} {', '.join(names)}."
             raise ArgumentError(
-                f"{who} has no keyword {name!r}.{nearest(name, names)} {keywords if names else 'It has no keywords.'}"
+                f"{who} has no keyword {name!r}.{nearest(name, names)} {choice if names else 'It has no keywords.'}"
             )
 
 
@@ -92,7 +92,7 @@ def shown(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is one finite number; truth values and text are not."""
+    """Whether a value is one finite number; booleans and text are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:

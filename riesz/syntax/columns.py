@@ -35,9 +35,8 @@ from riesz.syntax.finite_differences import STEP, derivatives
 from riesz.syntax.labels import label, labels
 from riesz.syntax.terms import term_columns
 
-_WHOLE_LEVEL = re.compile(
-    r"\[(T\.)?(-?\d+)\.0\]"
-)  # numbers are floats here, so that formulaic calls the level 5 of C(x) 5.0
+# numbers are floats here, so that formulaic writes the level 5 of C(x) as 5.0
+_WHOLE_LEVEL = re.compile(r"\[(T\.)?(-?\d+)\.0\]")
 _FACTOR = re.compile(r"C\(\s*(`[^`]+`|[^\W\d]\w*)\s*[,)]")  # C() of a plain column
 _LARGEST, _SMALLEST = 1e50, 1e-50  # learners compute products of columns, and squares of those
 _LEAST_SPREAD = 1e-8  # of the level; with less, derivatives are lost in rounding
@@ -79,8 +78,8 @@ class Columns:
     def __init__(self, rhs: Any, data: pd.DataFrame, context: Mapping[str, Any]) -> None:
         self._context = context
         self._data = self._fitted = data
-        known = list(data.columns)  # once: there may be thousands of terms
-        read = sorted(set().union(*(term_columns(term, known) for term in rhs)))
+        variables = list(data.columns)  # once, because there may be thousands of terms
+        read = sorted(set().union(*(term_columns(term, variables) for term in rhs)))
         try:
             self.matrix, self._spec = evaluate(rhs, data[read], context)
             self._read_terms()
@@ -92,8 +91,8 @@ class Columns:
     def _read_terms(self) -> None:
         """Set the columns' names and the variables that they read."""
         self.names = _plain_levels(tuple(self._spec.column_names))
-        known = list(self._data.columns)  # once: there may be thousands of terms
-        self._reads = {term: term_columns(term, known) for term in self._spec.terms}
+        variables = list(self._data.columns)  # once, because there may be thousands of terms
+        self._reads = {term: term_columns(term, variables) for term in self._spec.terms}
         self.used = frozenset().union(*self._reads.values())
         term_of = {index: term for term in self._spec.terms for index in self._spec.term_indices[term]}
         self.reads = tuple(frozenset(self._reads[term_of[index]]) for index in range(len(self.names)))
@@ -115,16 +114,16 @@ class Columns:
             raise FormulaError(
                 f"{listing(refused)} is not computed row by row: its value in a row depends on the other rows or their order, so "
                 "that it would change with a counterfactual treatment and differ on new rows. Use center(), scale(), "
-                "standardize(), bs(), cr() or poly(), which remember what they measured, or compute the column beforehand: "
+                "standardize(), bs(), cr() or poly(), whose constants are those of the fit, or compute the column beforehand: "
                 "data.assign(...)."
             )
 
     def _depends_on_other_rows(self, term: Any, rows: npt.NDArray[np.intp], limits: Array) -> bool:
         """Whether a term has other values when it is evaluated on a few rows alone."""
         where = self._spec.term_indices[term]
-        again = partial(values_of, self._spec.subset([term]), self._context)
+        evaluate_on = partial(values_of, self._spec.subset([term]), self._context)
         sample = self._data[sorted(self._reads[term])].iloc[rows]
-        return depend_on_other_rows(again, sample, self.matrix[np.ix_(rows, where)], limits[:, where])
+        return depend_on_other_rows(evaluate_on, sample, self.matrix[np.ix_(rows, where)], limits[:, where])
 
     def _refuse_extremes(self) -> None:
         names, size = np.asarray(self.names), np.abs(extent(self.matrix)).max(axis=0)
@@ -189,15 +188,15 @@ class Columns:
         self._check_derivative(wrt)
         frame = replace_columns(self._data, changes)
         where, spec = self._affected({*changes, wrt})
-        a, known = frame[wrt].to_numpy(), self._fitted[wrt].to_numpy()
-        limits = float(min(a.min(), known.min())), float(max(a.max(), known.max()))
+        a, fitted = frame[wrt].to_numpy(), self._fitted[wrt].to_numpy()
+        limits = float(min(a.min(), fitted.min())), float(max(a.max(), fitted.max()))
         here = self._evaluate(spec, frame)
 
         def at(values: Array, rows: npt.NDArray[np.bool_], which: npt.NDArray[np.bool_]) -> Array:
             columns, smaller = _subset(spec, which)
             return self._evaluate(smaller, replace_columns(frame[rows], {wrt: values[rows]}))[:, columns]
 
-        slopes = derivatives(at, a, here, STEP * _local_spread(a, known), limits)
+        slopes = derivatives(at, a, here, STEP * _local_spread(a, fitted), limits)
         if not np.isfinite(slopes).all():
             raise EstimandError(
                 f"The formula has no finite derivative along `{wrt}` on {int((~np.isfinite(slopes)).any(axis=1).sum())} rows. Use "
@@ -230,8 +229,8 @@ class Columns:
         except EvaluationError as error:
             if error.memory:
                 raise unusable(error, f"The formula's columns of {len(frame):,} {rows} rows") from error.__cause__
-            explain = self._unseen_levels(spec, frame, rows) if error.unseen else self._failure(frame, error, rows)
-            raise explain from error.__cause__
+            failure = self._unseen_levels(spec, frame, rows) if error.unseen else self._failure(frame, error, rows)
+            raise failure from error.__cause__
         bad = ~np.isfinite(values)
         if bad.any():
             raise EstimandError(
@@ -248,13 +247,13 @@ class Columns:
 
     def _unseen_levels(self, spec: Any, frame: pd.DataFrame, rows: str) -> RieszError:
         """The error that names the levels of factors that the fitted rows do not have."""
-        for name, known in self._factor_levels():
+        for name, fitted in self._factor_levels():
             if name not in frame.columns:
                 continue
-            new = labels(level for level in frame[name].dropna().unique() if level not in set(known))
+            new = labels(level for level in frame[name].dropna().unique() if level not in set(fitted))
             if new:
                 return unseen_level(
-                    f"the level {listing(new)} of `{name}`", f" Its levels are {listing(labels(known))}.", rows
+                    f"the level {listing(new)} of `{name}`", f" Its levels are {listing(labels(fitted))}.", rows
                 )
         factors = {expression for expression, (_, state) in self._spec.encoder_state.items() if "categories" in state}
         terms = [str(term) for term in spec.terms if any(factor.expr in factors for factor in term.factors)]
@@ -268,7 +267,7 @@ class Columns:
                 yield (column.group(1).strip("`") if column else expression), state["categories"]
 
     def _failure(self, frame: pd.DataFrame, error: Exception, rows: str) -> EstimandError:
-        """The error for rows at which formulaic cannot evaluate the formula; mostly splines outside their range."""
+        """The error for rows at which formulaic cannot evaluate the formula, usually because a spline is outside its range."""
         for name in sorted(self.used):
             column = self._fitted[name]
             if column.dtype != np.float64:
@@ -293,7 +292,7 @@ def _subset(spec: Any, which: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int
 
 
 def _refuse_tiny_spread(column: pd.Series) -> None:
-    """Differences of numbers that agree in most of their 16 digits are mostly rounding."""
+    """Differences of numbers that agree in most of their 16 digits are mostly rounding error."""
     level, spread = float(column.abs().max()), float(column.std())
     if spread == 0:
         raise EstimandError(f"`{column.name}` is constant, so that it has no derivative.")
@@ -304,14 +303,14 @@ def _refuse_tiny_spread(column: pd.Series) -> None:
         )
 
 
-def _local_spread(a: Array, known: Array) -> Array:
-    """The range of the 4 per cent of known values nearest to each a: small where they are dense."""
-    known = np.sort(known)
-    k = max(1, len(known) // 50)
-    position = np.clip(np.searchsorted(known, a), 0, len(known) - 1)
-    spread = known[np.minimum(position + k, len(known) - 1)] - known[np.maximum(position - k, 0)]
-    whole = float(known[-1] - known[0])
-    return np.where(spread > 1e-9 * whole, spread, whole)  # the whole range at heavy ties
+def _local_spread(a: Array, fitted: Array) -> Array:
+    """The range of the 4 per cent of the fitted values nearest to each a: small where they are dense."""
+    fitted = np.sort(fitted)
+    k = max(1, len(fitted) // 50)
+    position = np.clip(np.searchsorted(fitted, a), 0, len(fitted) - 1)
+    spread = fitted[np.minimum(position + k, len(fitted) - 1)] - fitted[np.maximum(position - k, 0)]
+    full_range = float(fitted[-1] - fitted[0])
+    return np.where(spread > 1e-9 * full_range, spread, full_range)  # at heavy ties the spread is zero
 
 
 def _plain_levels(names: tuple[str, ...]) -> tuple[str, ...]:

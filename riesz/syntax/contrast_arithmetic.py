@@ -1,4 +1,4 @@
-"""Arithmetic of parameters in contrasts, such as ``"mean_1 / mean_0 - 1"``: made into a function without running any code.
+"""Arithmetic of parameters in contrasts, such as ``"mean_1 / mean_0 - 1"``: turned into a function without running any code.
 
 Python parses the text into a tree. Only numbers, names, ``+ - * / **``, parentheses and a few functions are allowed; any other
 kind of node is refused.

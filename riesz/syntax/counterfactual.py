@@ -115,9 +115,9 @@ def _conform(column: pd.Series, like: pd.Series) -> pd.Series:
 def _conform_labels(column: pd.Series, like: pd.Series) -> pd.Series:
     if column.dtype == like.dtype:
         return column
-    known = column.astype(object).isin(list(like.cat.categories)).to_numpy()
-    if not known.all():
-        unseen = sorted(labels(column.astype(object)[~known].unique()))
+    seen = column.astype(object).isin(list(like.cat.categories)).to_numpy()
+    if not seen.all():
+        unseen = sorted(labels(column.astype(object)[~seen].unique()))
         raise EstimandError(
             f"A reading of mu sets `{like.name}` to {listing(unseen)}, a level never seen in the data. Its levels are "
             f"{listing(labels(like.cat.categories))}."

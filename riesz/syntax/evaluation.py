@@ -1,6 +1,6 @@
 """Evaluates formulas with formulaic: returns numbers, or raises one kind of error.
 
-Formulas are partly Python, so evaluating one may raise or warn of anything. Warnings of numpy, pandas and formulaic are
+Formulas are partly Python, so evaluating one may raise any exception or warning. Warnings of numpy, pandas and formulaic are
 suppressed, because the callers check for numbers that are not finite. formulaic's warning of unknown levels, which it would
 code as the reference level, becomes an error. Warnings of the user's functions are passed on.
 """
@@ -88,29 +88,29 @@ def values_of(spec: Any, context: Mapping[str, Any], frame: pd.DataFrame) -> Arr
 
 
 def depend_on_other_rows(
-    again: Callable[[pd.DataFrame], Array], sample: pd.DataFrame, known: Array, limits: Array
+    evaluate_on: Callable[[pd.DataFrame], Array], sample: pd.DataFrame, expected: Array, limits: Array
 ) -> bool:
     """Whether columns change, or cannot be computed, when they are evaluated on a sample of the rows alone.
 
     Parameters
     ----------
-    again : callable
+    evaluate_on : callable
         ``frame -> (k, p)``: evaluates the columns with the specification fitted on all rows.
     sample : pandas.DataFrame, k rows
-    known : ndarray, shape (k, p)
-        The columns in these rows when evaluated on all rows.
+    expected : ndarray, shape (k, p)
+        The columns in these rows if they are evaluated on all rows.
     limits : ndarray, shape (2, p)
         The columns' lowest and highest values on all rows.
     """
     try:
-        values = again(sample.reset_index(drop=True))
+        values = evaluate_on(sample.reset_index(drop=True))
     except EvaluationError as error:
         if error.memory:
             raise
         return True
     with np.errstate(all="ignore"):
         tolerance = np.nan_to_num(_TOLERANCE * np.ptp(limits, axis=0) + _ROUNDING * np.abs(limits).max(axis=0))
-    return not np.isclose(values, known, rtol=0.0, atol=tolerance, equal_nan=True).all()
+    return not np.isclose(values, expected, rtol=0.0, atol=tolerance, equal_nan=True).all()
 
 
 def extent(matrix: Array) -> Array:
@@ -121,7 +121,7 @@ def extent(matrix: Array) -> Array:
 def extreme_rows(column: pd.Series) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """The row with a variable's lowest value and the row with its highest, each as a sample of one row.
 
-    A mean or maximum over such a sample differs from the one over all rows, even for a dummy.
+    The mean or maximum of at least one of these samples differs from that of all rows, even for a dummy.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.cat.codes
@@ -150,21 +150,23 @@ def evaluate_term(
     what : str
         What the column is, for messages.
     fitted : pandas.DataFrame, optional
-        The rows of the fit, if ``data`` are new rows: center() and the like keep what they measured there.
+        The rows of the fit, if ``data`` are new rows: the constants of center() and the like are those of the fit.
     """
     if text.strip("`") in data.columns:
         return data[text.strip("`")]
     formula = read_expression_term(text)
     try:
-        known, spec = evaluate(formula, data if fitted is None else fitted, context)
-        rows = shuffled_rows(len(known))
-        again = partial(values_of, spec, context)
-        if fitted is not None and depend_on_other_rows(again, fitted.iloc[rows], known[rows], extent(known)):
+        fitted_values, spec = evaluate(formula, data if fitted is None else fitted, context)
+        rows = shuffled_rows(len(fitted_values))
+        evaluate_on = partial(values_of, spec, context)
+        if fitted is not None and depend_on_other_rows(
+            evaluate_on, fitted.iloc[rows], fitted_values[rows], extent(fitted_values)
+        ):
             raise DataError(
                 f"The {what} {text!r} is not computed row by row, so it cannot be computed for new rows. Add it to the data as a "
                 "column and fit again."
             )
-        values = known if fitted is None else values_of(spec, context, data)
+        values = fitted_values if fitted is None else values_of(spec, context, data)
     except EvaluationError as error:
         if error.memory:
             raise unusable(error, f"The {what} {text!r} of {len(data):,} rows") from error.__cause__
@@ -180,15 +182,25 @@ def evaluate_term(
     return column
 
 
-def unseen_level(levels: str, known: str, rows: str) -> RieszError:
-    """The error for levels of a factor that the fitted rows do not have; ``rows`` is ``"new"`` or ``"counterfactual"``."""
+def unseen_level(levels: str, fitted_levels: str, rows: str) -> RieszError:
+    """The error for levels of a factor that the fitted rows do not have.
+
+    Parameters
+    ----------
+    levels : str
+        The new levels, with the name of the factor.
+    fitted_levels : str
+        A sentence that lists the levels in the fit, or an empty string.
+    rows : {"new", "counterfactual"}
+    """
     if rows == "new":
         return DataError(
-            f"The new rows have {levels}, which does not occur in the fit.{known} Drop those rows or map them to a known level."
+            f"The new rows have {levels}, which does not occur in the fit.{fitted_levels} Drop those rows or map them to a "
+            "known level."
         )
     return EstimandError(
-        f"A reading of mu sets {levels}, which is never seen in the data.{known} Let the variable enter as a number, or set "
-        "values that are in the data."
+        f"A reading of mu sets {levels}, which is never seen in the data.{fitted_levels} Let the variable enter as a number, or "
+        "set values that are in the data."
     )
 
 

@@ -1,9 +1,9 @@
-r"""Derivatives of the formula's columns by finite differences, because columns can only be evaluated.
+r"""Derivatives of the formula's columns by finite differences, because formulaic evaluates columns but does not differentiate them.
 
 A central difference with step h has two errors: the third derivative times :math:`h^2 / 6`, and rounding, about the column's size
 times :math:`\epsilon / h`. A step near :math:`\epsilon^{1/3}` balances them if a column is about as large as its variation. Far
-from zero it is larger: the square of a year is four million and varies by thousands. Such a column has little curvature, so that
-longer steps serve better: the longest step that agrees with all shorter ones up to rounding is used.
+from zero it is larger: the square of a year is four million and varies by thousands. Such a column has little curvature, so
+longer steps are better: the longest step that agrees with all shorter ones up to rounding is used.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ def parse_formula(text: str, columns: Sequence[str], reserved: Sequence[str], co
     treatment, ingredients = _treatment_column(treat.expression, names)
     # 2. Put the treatment's column where treat() stands, and check what the right-hand side reads.
     side = replace_treats(right, treatment)
-    known = columns if treatment in columns else [*columns, treatment]
-    read = replace(names, columns=known).read(side)
+    all_columns = columns if treatment in columns else [*columns, treatment]
+    read = replace(names, columns=all_columns).read(side)
     _refuse_outcome_as_covariate([*read, *ingredients], outcome, text)
     _refuse_ingredients_as_covariates(read, treatment, ingredients, treat.expression, text)
     # 3. Expand `.`, which stands for every column that has no other role.
@@ -108,10 +108,10 @@ def parse_formula(text: str, columns: Sequence[str], reserved: Sequence[str], co
         read += available
     _refuse_reserved_names({treatment, *read})
     rhs = _read_terms(side, available, text)
-    # 4. Keep the columns that are left: `- x` takes some away.
-    spanned = set().union(*(term_columns(term, known) for term in rhs))
-    _refuse_dropped_treatment(treatment, spanned, text)
-    covariates = tuple(column for column in columns if column in spanned and column != treatment)
+    # 4. Keep the columns that are still read: `- x` removes some.
+    read_by_terms = set().union(*(term_columns(term, all_columns) for term in rhs))
+    _refuse_dropped_treatment(treatment, read_by_terms, text)
+    covariates = tuple(column for column in columns if column in read_by_terms and column != treatment)
     variables = frozenset({*outcome, *(ingredients or [treatment]), *covariates})
     called = functions_called(left) | functions_called(side) | functions_called(f"{{{treat.expression}}}")
     _refuse_columns_called_as_functions(called & variables, text)

@@ -35,8 +35,8 @@ def label(value: Any, digits: int = DIGITS) -> str:
         return str(int(number))
     text = f"{number:.{digits}g}"
     if "e" in text and _SMALLEST <= abs(number) < _LARGEST:
-        whole = len(str(int(abs(number))))
-        text = f"{number:.{max(digits, whole + 1)}g}"
+        whole_digits = len(str(int(abs(number))))
+        text = f"{number:.{max(digits, whole_digits + 1)}g}"
     return text
 
 
@@ -49,9 +49,9 @@ def labels(values: Iterable[Any]) -> tuple[str, ...]:
     >>> labels([0.5, 1.0]), labels([0.12345671, 0.12345672])
     (('0.5', '1'), ('0.12345671', '0.12345672'))
     """
-    several = list(values)
+    items = list(values)
     for digits in range(DIGITS, _MOST_DIGITS + 1):
-        texts = tuple(label(value, digits) for value in several)
-        if len(set(texts)) == len(set(several)):
+        texts = tuple(label(value, digits) for value in items)
+        if len(set(texts)) == len(set(items)):
             return texts
-    return tuple(map(repr, several))  # the number 1 and the string "1"
+    return tuple(map(repr, items))  # the number 1 and the string "1"

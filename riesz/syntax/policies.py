@@ -58,12 +58,13 @@ _AND_OR = "Write & and | for `and` and `or`, and == False for `not`, with parent
 _FUNCTION = "or pass a function of the frame, such as lambda data: data['x'] > data['x'].mean()"
 _INSTEAD: dict[type[ast.AST], str] = {
     ast.IfExp: "Write where(condition, value, other)",
-    ast.Subscript: f"Make a column of it first, {_FUNCTION}",
+    ast.Subscript: f"Compute it as a column first, {_FUNCTION}",
     ast.Attribute: f"Compute it beforehand and use its name, {_FUNCTION}",
     ast.Lambda: "Pass the function itself instead of a string",
 }
 _OTHERWISE = (
-    f"Policies may use arithmetic, comparisons, & | ~, columns and {', '.join(SHORT_NAMES)}. Make a column, {_FUNCTION}"
+    f"Policies may use arithmetic, comparisons, & | ~, columns and {', '.join(SHORT_NAMES)}. Compute anything else as a column "
+    f"first, {_FUNCTION}"
 )
 
 
@@ -82,7 +83,7 @@ def parse_policy(text: str, what: str) -> tuple[ast.expr, dict[str, str]]:
     """
     if len(text) > _LONGEST:
         raise EstimandError(
-            f"{what} {_short(text)} has {len(text):,} characters; expected at most {_LONGEST:,}. Make a column of it."
+            f"{what} {_short(text)} has {len(text):,} characters; expected at most {_LONGEST:,}. Compute it as a column first."
         )
     code, quoted = hide_quotes(text.strip())
     try:
@@ -155,7 +156,9 @@ def evaluate_policy(
     except EstimandError as error:
         raise EstimandError(f"{what} {_short(text)} {error}") from None
     except RecursionError:
-        raise EstimandError(f"{what} {_short(text)} is nested too deeply. Make columns of its parts first.") from None
+        raise EstimandError(
+            f"{what} {_short(text)} is nested too deeply. Compute its parts as columns first."
+        ) from None
     except Exception as error:  # from the caller's functions, or from numpy about shapes and types
         raise EstimandError(
             f"{what} {_short(text)} failed: {type(error).__name__}: {str(error).rstrip('.')}."
@@ -170,9 +173,9 @@ class _Reader:
     """Computes the nodes of a policy; a kind of node that is not listed here is refused."""
 
     def __init__(
-        self, data: pd.DataFrame, context: Mapping[str, Any], quoted: Mapping[str, str], known: Sequence[str]
+        self, data: pd.DataFrame, context: Mapping[str, Any], quoted: Mapping[str, str], suggestions: Sequence[str]
     ) -> None:
-        self._data, self._context, self._quoted, self._known = data, context, quoted, known
+        self._data, self._context, self._quoted, self._suggestions = data, context, quoted, suggestions
 
     def value(self, node: ast.AST) -> Any:
         """The value of a node: a number, a string, or one value per row."""
@@ -209,7 +212,7 @@ class _Reader:
         if name in SHORT_NAMES or name == "np":
             raise _Refused(node, f"`{name}` is a function; write its arguments in parentheses after it")
         if name not in self._context:
-            raise EstimandError(f"uses `{name}`, which is not a column of the data.{nearest(name, self._known)}")
+            raise EstimandError(f"uses `{name}`, which is not a column of the data.{nearest(name, self._suggestions)}")
         value = self._context[name]
         if isinstance(value, pd.Series):
             value = _column(value)
@@ -301,7 +304,7 @@ class _Reader:
 
 
 def _column(column: pd.Series) -> Any:
-    """A column as an array: numbers if its values or levels are numbers, else labels."""
+    """A column as an array: numbers if its values or levels are numbers, otherwise labels."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = column.cat.categories
         if pd.api.types.is_numeric_dtype(levels.dtype) or pd.api.types.infer_dtype(levels) in ("integer", "floating"):
@@ -319,6 +322,6 @@ def _kind(value: Any) -> str:
 
 
 def _truth(value: Any) -> Any:
-    """The value as booleans if it is a column of 0 and 1, as which the data hold booleans."""
+    """The value as booleans if it is a column of 0 and 1, because the data hold booleans as such columns."""
     array = np.asarray(value)
     return array.astype(bool) if array.dtype.kind == "f" and np.isin(array, (0.0, 1.0)).all() else value

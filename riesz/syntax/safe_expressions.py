@@ -48,7 +48,7 @@ _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 class UnsafeError(Exception):
-    """A node that is not on the list."""
+    """A node that is not on the list of safe ones."""
 
     def __init__(self, node: ast.AST) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class Checker:
         raise UnsafeError(node)
 
     def _column(self, identifier: str, node: ast.AST) -> Kind:
-        """A column; names such as ``__import__`` are refused even if a file calls a column so."""
+        """A column; names such as ``__import__`` are refused even if a file has a column of that name."""
         name = self._aliases.get(identifier, identifier)
         if name not in self._columns or (name.startswith("__") and name.endswith("__")):
             raise UnsafeError(node)
@@ -245,12 +245,12 @@ class Checker:
             settings, node = [*node.args, *(keyword.value for keyword in node.keywords)], node.func
         match node:
             case ast.Attribute(value=ast.Name(id="contr"), attr=name) if "contr" not in self._columns:
-                known = name in _CONTRASTS
+                is_listed = name in _CONTRASTS
             case ast.Name(id=name) if name not in self._columns:
-                known = name in _PATSY_CONTRASTS
+                is_listed = name in _PATSY_CONTRASTS
             case _:
-                known = False
-        if not known:
+                is_listed = False
+        if not is_listed:
             raise UnsafeError(node)
         for setting in settings:
             self._literal(setting, _LARGEST)

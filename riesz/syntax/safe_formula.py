@@ -1,8 +1,8 @@
-"""Formulas from files: parsed and evaluated only if they are known to be safe, and only at a known size.
+"""Formulas from files: parsed and evaluated only if they are known to be safe and not too large.
 
-Formulas are partly Python, so that evaluating one from an unknown author could run that author's code. Not the text is checked
-but the terms that formulaic makes of it, each as the syntax tree that formulaic will evaluate (``safe_expressions.py``), for
-outcome, treatment and right-hand side. The number of columns is counted before any is computed.
+Formulas are partly Python, so evaluating one from an unknown author could run that author's code. Two checks use the list of safe
+operations in ``safe_expressions.py``: the first is of the text, before formulaic parses it; the second is of each syntax tree that
+formulaic will evaluate for outcome, treatment and right-hand side. The columns are counted before any is computed.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _distinct(node: ast.expr, aliases: dict[str, str], data: pd.DataFrame) -> in
             values = stateful_eval(ast.unparse(node), {**TRANSFORMS, **scope}, None, None, None)
         return len(pd.unique(np.asarray(values).ravel()))
     except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError):
-        return 1  # evaluating the formula will say what is wrong
+        return 1  # evaluating the formula will raise the error
 
 
 def _refusal(part: str, text: str) -> FormulaError:

@@ -1,6 +1,6 @@
 """Right-hand sides as formulaic's terms, and how many terms a text stands for, counted before any is made.
 
-Parsing must not evaluate anything. formulaic evaluates calls while it parses what stands left of a ``~``, so it never gets a
+Parsing must not evaluate anything. formulaic evaluates calls while it parses the left side of a ``~``, so it is never given
 text with that sign.
 """
 

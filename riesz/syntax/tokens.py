@@ -16,7 +16,7 @@ from riesz.errors import FormulaError
 from riesz.syntax.backticks import hide_quotes
 
 EXAMPLE = "for example 'y ~ treat(a) + x1 + x2'"
-_REASONS = {  # formulaic's words, and ours
+_REASONS = {  # formulaic's wording, and ours
     r"Could not find matching context marker": "a parenthesis has no partner",
     r"Formula ended before quote context was closed\. Expected: (\S+)": r"a closing \1 is missing",
     r"Operator `(\S+)` has insuffient arguments and/or is misplaced": r"nothing stands beside `\1`",

@@ -20,14 +20,14 @@ _PLACEHOLDER = "__treatment__"
 
 @dataclass(frozen=True)
 class Treat:
-    """What the ``treat(...)`` calls of a formula say.
+    """The arguments of a ``treat(...)`` call.
 
     Attributes
     ----------
     expression : str
-        What is inside: a column, or an expression such as ``log(price)``.
+        The treatment: a column, or an expression such as ``log(price)``.
     reference : object
-        The reference level given; None if there is none.
+        The reference level; None if it is not given.
     """
 
     expression: str
@@ -127,5 +127,5 @@ def _literal(node: ast.expr, quoted: Mapping[str, str]) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        given = unparse(node, quoted)
-        raise FormulaError(f"reference={given} is not a plain value. Quote it: reference={given!r}.") from None
+        written = unparse(node, quoted)
+        raise FormulaError(f"reference={written} is not a plain value. Quote it: reference={written!r}.") from None

@@ -382,7 +382,7 @@ class TestPolicy:
             ("x1.nothing()", ["'x1.nothing()' cannot be computed", "Compute it beforehand", "a function of the frame"]),
             ("log(x1)", "policy is missing or infinite on"),
             ("1 / (village // 100)", "policy is missing or infinite on 120 rows"),
-            ("LONG[:5]", ["'LONG[:5]' cannot be computed", "Make a column of it first"]),
+            ("LONG[:5]", ["'LONG[:5]' cannot be computed", "Compute it as a column first"]),
             (FRAME["g"], ["policy gave values that are not numbers", "expected one number per row"]),
             (lambda frame: frame["nothing"], "policy failed: KeyError: 'nothing'"),
             (lambda frame: frame["g"], "policy gave values that are not numbers"),
@@ -464,7 +464,7 @@ class TestData:
     )
     def test_what_is_neither_number_nor_label(self, values: Any) -> None:
         data = FRAME.assign(when=values)
-        words = ["Column `when` is ", "expected numbers, truth values or labels", "`. - when`"]
+        words = ["Column `when` is ", "expected numbers, booleans or labels", "`. - when`"]
         refused(riesz.DataError, words, riesz.ate, "y ~ treat(a) + .", data)
         refused(riesz.DataError, words[:2], riesz.ate, "when ~ treat(a)", data)
         reached(riesz.ate, "y ~ treat(a) + . - when", data)
@@ -620,7 +620,7 @@ class TestSettings:
     def test_more_columns_than_rows_without_a_penalty(self, name: str) -> None:
         wide = pd.DataFrame(np.random.default_rng(1).normal(size=(40, 60))).rename(columns=lambda i: f"v{i}")
         wide = wide.assign(a=np.arange(40) % 2, y=wide["v0"])
-        words = ["62 columns", "only 32 rows", f"Linear({name}=0) asks for no penalty", f"Use {name}='loo'"]
+        words = ["62 columns", "only 32 rows", f"Linear({name}=0) sets no penalty", f"Use {name}='loo'"]
         learner = riesz.Linear(**{name: 0.0})
         refused(riesz.LearnerError, words, riesz.ate, "y ~ treat(a) + .", wide, learner=learner)
 
@@ -803,7 +803,7 @@ class TestEstimand:
 
 
 class TestOddNames:
-    """Columns whose names mean something elsewhere."""
+    """Columns whose names have another meaning in formulas or in Python."""
 
     @pytest.mark.parametrize("name", ["treat", "C", "np", "log", "y hat", "a:b", "x.1", "été", "0", "(x)", "mu"])
     @pytest.mark.parametrize("right", ["treat(a) + {name} + g", "treat(a) * .", "treat(a) * bs({name}, df=4)"])
@@ -864,7 +864,7 @@ ABSENT = pl.when(pl.Series(GAPS))
 
 
 class TestOddTypes:
-    """Whatever the table's maker calls a number, a truth value or a label, the answer is the same."""
+    """The estimates are the same whichever type the table has for numbers, booleans or labels."""
 
     @pytest.mark.parametrize(
         "data",
@@ -1009,7 +1009,7 @@ class TestOddDesigns:
 
     @pytest.mark.parametrize("name", ["weights", "freq_weights"])
     def test_zeros_among_the_weights(self, name: str) -> None:
-        """A row of weight zero counts for nothing, whatever its outcome."""
+        """A row of weight zero has no effect, whatever its outcome."""
         zeros = np.arange(N) % 4 > 0
         fit = healthy(riesz.ate(ATE, FRAME, **{name: zeros.astype(float)}))
         odd = riesz.ate(ATE, FRAME.assign(y=FRAME["y"].where(zeros, 1e6)), **{name: zeros.astype(float)})
@@ -1024,7 +1024,7 @@ class TestOddDesigns:
         assert healthy(riesz.ate(ATE, gaps, cluster="village")).nobs == N - 12
 
 
-def test_networks_refuse_what_no_data_can_tell(binary_frame: pd.DataFrame) -> None:
+def test_networks_refuse_a_copy_of_the_treatment(binary_frame: pd.DataFrame) -> None:
     """A copy of the treatment among the covariates: the closed form refuses it, and so do networks."""
     twins = binary_frame.assign(twin=binary_frame["a"])
     for learner in ("linear", "madnet", "riesznet", "dragonnet", "tarnet"):
@@ -1032,7 +1032,7 @@ def test_networks_refuse_what_no_data_can_tell(binary_frame: pd.DataFrame) -> No
             riesz.ate("y ~ treat(a) + x1 + twin", twins, learner=learner)
 
 
-def test_suggestions_do_not_mind_case() -> None:
+def test_suggestions_ignore_case() -> None:
     for typo, meant in (("VILLAGE", "village"), ("Vilage", "village"), ("X1", "x1")):
         refused(riesz.FormulaError, f"Did you mean `{meant}`?", riesz.ate, f"y ~ treat(a) + {typo}", FRAME)
     capitals = FRAME.assign(IQ=FRAME["x1"], iqr=FRAME["x2"])
@@ -1049,7 +1049,7 @@ def test_factors_of_other_languages() -> None:
     refused(riesz.FormulaError, ["factor()", "Write C(village)."], riesz.ate, "y ~ treat(a) + factor(village)", FRAME)
 
 
-def test_arguments_that_changed_places_and_names_of_files() -> None:
+def test_swapped_arguments_and_names_of_files() -> None:
     refused(riesz.DataError, ["formula a DataFrame", "the formula comes first"], riesz.ate, FRAME, ATE)
     for name in ("wages.csv", "data/wages"):
         words = ["the name of a file", f"pandas.read_csv('{name}')"]

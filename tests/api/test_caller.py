@@ -1,4 +1,4 @@
-"""Warnings name the line of whoever called the package, and formulas see the names there."""
+"""Warnings point to the line of the user's call, and formulas can use the variables there."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_warnings_point_at_the_call(binary_frame: pd.DataFrame, call: Callable[[
     assert caught
     code = call.__code__
     last = max(line for _, _, line in code.co_lines() if line is not None)
-    for one in caught:
-        assert one.category is riesz.RieszWarning
-        assert one.filename == __file__
-        assert code.co_firstlineno < one.lineno <= last
+    for warning in caught:
+        assert warning.category is riesz.RieszWarning
+        assert warning.filename == __file__
+        assert code.co_firstlineno < warning.lineno <= last
 
 
 def test_directly_under_the_caller() -> None:

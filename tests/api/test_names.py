@@ -50,7 +50,7 @@ def test_a_custom_moment_takes_the_name(data: pd.DataFrame) -> None:
     assert fitted(data, {"treated": moment, "again": moment}).params.index.tolist() == ["treated", "again"]
 
 
-def test_names_that_collide_after_all(data: pd.DataFrame) -> None:
+def test_names_that_collide_with_a_prefix(data: pd.DataFrame) -> None:
     with pytest.raises(riesz.EstimandError, match="Two estimands are called 'level: mean_0'"):
         fitted(data, {"level": riesz.Mean([0, 1]), "level: mean_0": riesz.Mean(0)})
 

@@ -1,4 +1,4 @@
-"""How often cross-fitting is repeated when nobody says."""
+"""Default number of repeats of cross-fitting, and defaults of MADNet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK = {"width": 8, "head_width": 4, "stages": (riesz.Stage(1e-2, 3, 3),), "net
         ("linear", {"folds": 2}, 1),
     ],
 )
-def test_the_learner_says_how_often(
+def test_the_learner_recommends_the_number_of_repeats(
     binary_frame: pd.DataFrame, learner: str | riesz.learners.Learner, options: dict[str, object], expected: int
 ) -> None:
     fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, **options)
@@ -49,8 +49,8 @@ def test_patience_shrinks_as_epochs_grow_longer() -> None:
             riesz.Stage(1e-3, 50, patience)
 
 
-def test_networks_wait_as_long_as_their_rows_say() -> None:
-    """3200 rows and a patience of 5, said or not: the same epochs; a longer one trains longer."""
+def test_the_patience_of_networks_depends_on_their_rows() -> None:
+    """With 3200 rows the default patience is 5: the same epochs; a longer patience trains longer."""
     data = riesz.datasets.get("binary").draw(3200, seed=1).data
     lengths = []
     for patience in (None, 5, 20):
@@ -62,7 +62,7 @@ def test_networks_wait_as_long_as_their_rows_say() -> None:
 
 
 def test_the_anchor_of_a_slope_does_not_depend_on_the_origin(continuous_frame: pd.DataFrame) -> None:
-    """A treatment measured from another zero: the same rr, the same check of it."""
+    """A treatment with another origin has the same rr, with the same diagnostics."""
     learner = riesz.MADNet(**QUICK, repeats=1)
     for question in (riesz.ADE(), riesz.Shift(0.1)):
         fits = [
@@ -75,10 +75,11 @@ def test_the_anchor_of_a_slope_does_not_depend_on_the_origin(continuous_frame: p
 
 
 def test_the_text_states_the_defaults() -> None:
-    made, text = riesz.MADNet(), " ".join(str(riesz.MADNet.__doc__).split())
-    assert (made.networks, made.usual_repeats(2000), made.usual_repeats(2001), made.validation) == (2, 3, 1, 0.2)
-    assert "Two small networks are trained on each training set, each keeping another fifth" in text
-    assert "Cross-fitting is repeated three times" in text
+    learner, text = riesz.MADNet(), " ".join(str(riesz.MADNet.__doc__).split())
+    assert (learner.networks, learner.validation) == (2, 0.2)
+    assert (learner.usual_repeats(2000), learner.usual_repeats(2001)) == (3, 1)
+    assert "Two small networks are trained on each training set, each with a different fifth" in text
+    assert "by default three times with up to 2000 rows" in text
 
 
 @pytest.mark.parametrize(
@@ -93,5 +94,5 @@ def test_the_text_states_the_defaults() -> None:
     ],
 )
 def test_a_summary_of_the_default_fits_a_terminal(learner: riesz.MADNet, words: str) -> None:
-    """What is usual goes without saying: the whole name of a learner widens every table it is in."""
+    """Default settings are left out: the description of a learner widens every table that shows it."""
     assert learner.describe("gaussian") == words

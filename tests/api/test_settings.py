@@ -200,8 +200,12 @@ def refusal(who: str, wrong: str, known: list[str]) -> str:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_misspelt_keyword_is_refused_in_the_same_words(name: str) -> None:
     parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
-    known = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    known = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         assert name == "riesz.contrast"  # whose keywords are names of fits
         return
     wrong = f"{known[-1]}z" if known else "wrong"
@@ -217,7 +221,7 @@ SETTABLE = [cls for cls in CLASSES if issubclass(cls, (riesz.estimands.Estimand,
 @pytest.mark.parametrize("cls", SETTABLE, ids=lambda cls: cls.__name__)
 def test_a_misspelt_setting_of_a_class_is_refused_in_the_same_words(cls: type) -> None:
     assert len(SETTABLE) > 15
-    known = [one.name for one in inspect.signature(cls).parameters.values()]
+    known = [parameter.name for parameter in inspect.signature(cls).parameters.values()]
     wrong = f"{known[-1]}z" if known else "wrong"
     with pytest.raises(riesz.errors.ArgumentError) as caught:
         cls(**{wrong: 1})
@@ -235,8 +239,12 @@ METHODS = [
 @pytest.mark.parametrize(("cls", "name", "method"), METHODS, ids=lambda value: getattr(value, "__name__", value))
 def test_a_misspelt_keyword_of_a_method_is_refused_in_the_same_words(cls: type, name: str, method: Any) -> None:
     parameters = list(inspect.signature(method).parameters.values())[1:]
-    known = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    known = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         assert name == "plot"  # whose keywords are those of each kind of plot
         return
     wrong = f"{known[-1]}z" if known else "wrong"

@@ -1,4 +1,4 @@
-"""Whatever made the table, the numbers are the same."""
+"""Tables of every data frame library give the same estimates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMULA = "y ~ treat(a) * x1 + bs(x2, df=4) + g + flag + count"
 
 @pytest.fixture(scope="module")
 def frame(binary_frame: pd.DataFrame) -> pd.DataFrame:
-    """Numbers, text, truth values and integers, some missing."""
+    """Numbers, text, booleans and integers, some missing."""
     rng = np.random.default_rng(0)
     data = binary_frame.assign(flag=rng.uniform(size=400) < 0.5, count=rng.integers(0, 9, 400))
     data["x1"] = data["x1"].where(rng.uniform(size=400) < 0.95)
@@ -70,14 +70,14 @@ def test_same_numbers_from_every_table(frame: pd.DataFrame, expected: riesz.Resu
     ],
 )
 def test_treatment_codes(binary_frame: pd.DataFrame, code: object) -> None:
-    """However the two arms are coded, effect and error are the same."""
+    """The codes of the two arms do not change the effect or its standard error."""
     plain = riesz.ate("y ~ treat(a) * x1 + g", binary_frame)
     coded = riesz.ate("y ~ treat(a) * x1 + g", binary_frame.assign(a=code(binary_frame["a"])))
     np.testing.assert_allclose(coded.params, plain.params, rtol=1e-8)
     np.testing.assert_allclose(coded.bse, plain.bse, rtol=1e-8)
 
 
-def test_reference_level_turns_the_sign(binary_frame: pd.DataFrame) -> None:
+def test_reference_level_changes_the_sign(binary_frame: pd.DataFrame) -> None:
     data = binary_frame.assign(a=np.where(binary_frame["a"] == 1, "yes", "no"))
     options = {"folds": np.arange(400) % 5, "learner": riesz.Linear(0, 0)}
     plain = riesz.ate("y ~ treat(a) * x1", data, **options)
@@ -117,7 +117,7 @@ def test_missing_weights_and_clusters_drop_rows(binary_frame: pd.DataFrame) -> N
 
 
 def test_policies_in_every_form(binary_frame: pd.DataFrame) -> None:
-    """String, callable, array and Series agree, with missing rows in the way."""
+    """String, callable, array and Series agree, also when rows are missing."""
     data = binary_frame.assign(x2=binary_frame["x2"].mask(binary_frame.index < 20))
     formula = "y ~ treat(a) + x1 + x2"
     rule = data["x1"] > 0.3

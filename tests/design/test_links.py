@@ -1,4 +1,4 @@
-"""What differs between components is kept where they read mu alone: memory does not grow with the square of the arms."""
+"""Arrays per component hold only the readings of that component: memory does not grow with the square of the arms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_fit_of_many_arms_takes_little_memory(many_arms: pd.DataFrame) -> None
     assert len(fit.model.blueprint.design.link_weights) == 2 * (ARMS - 1)
 
 
-def test_every_arm_gets_what_it_gets_from_a_plain_regression(many_arms: pd.DataFrame) -> None:
+def test_arms_get_the_estimates_of_a_plain_regression(many_arms: pd.DataFrame) -> None:
     """With a saturated formula and no penalty the plug-in and the one-step estimate are regression coefficients."""
     fit = riesz.ate("y ~ treat(arm) + x1", many_arms, learner=riesz.Linear(0, 0), folds=1)
     z = np.column_stack([np.ones(ROWS), pd.get_dummies(many_arms["arm"], dtype=float).iloc[:, 1:], many_arms["x1"]])

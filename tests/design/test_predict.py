@@ -1,4 +1,4 @@
-"""Predictions on new rows: against the fit's own numbers, and nothing about them depends on their company."""
+"""Predictions on new rows: they equal those of the fit, and do not depend on the other new rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLASSIC = riesz.Propensity(outcome=LinearRegression(), propensity=LogisticRegres
 
 
 def in_sample(fit: riesz.Results) -> pd.DataFrame:
-    """What predict must give on the fit's own rows when there is one fold."""
+    """The expected result of predict on the rows of the fit, with one fold."""
     moment = fit.model.blueprint.design.apply(fit.predictions.mu)
     columns = {"mu": fit.predictions.mu.observed}
     for c, name in enumerate(fit.params.index):
@@ -32,17 +32,17 @@ def in_sample(fit: riesz.Results) -> pd.DataFrame:
 def test_without_folds_it_is_the_fit_itself(binary_frame: pd.DataFrame, learner: riesz.Linear, repeats: int) -> None:
     options = {"folds": 1, "learner": learner, "repeats": repeats, "trim": "98%"}
     fit = riesz.estimate(RICH, binary_frame, [riesz.ATE(), riesz.ATT()], **options)
-    made = fit.predict(binary_frame)
+    predicted = fit.predict(binary_frame)
     expected = in_sample(fit)
     tolerance = 1e-3 if learner is NET else 1e-9
-    np.testing.assert_allclose(made, expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(predicted, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("learner", [FIXED, NET], ids=["linear", "network"])
-def test_rows_do_not_depend_on_their_company(
+def test_rows_do_not_depend_on_the_other_rows(
     binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame, learner: riesz.Linear
 ) -> None:
-    """One row at a time gives what all rows together give: knots, levels and centres are the fit's."""
+    """One row at a time gives the same as all rows together: knots, levels and centres are those of the fit."""
     fits = {
         "a": riesz.ate(RICH, binary_frame, learner=learner, folds=2),
         "d": riesz.ade("y ~ treat(d) * x1 + cr(d, df=4) + g", continuous_frame, learner=learner, folds=2),
@@ -57,13 +57,13 @@ def test_rows_do_not_depend_on_their_company(
 
 def test_folds_are_averaged(binary_frame: pd.DataFrame) -> None:
     fit = riesz.ate(RICH, binary_frame, learner=FIXED, folds=3, repeats=2)
-    made = fit.predict(binary_frame)
+    predicted = fit.predict(binary_frame)
     design = fit.model.blueprint.design
     parts = [one.predict(design) for one in fit._crossfit.fits]
-    np.testing.assert_allclose(made["mu"], np.mean([p.mu.observed for p in parts], axis=0), rtol=1e-10)
+    np.testing.assert_allclose(predicted["mu"], np.mean([p.mu.observed for p in parts], axis=0), rtol=1e-10)
     scales = np.repeat(fit._crossfit.scales[:, 0], 3)
     rr = np.mean([s * p.rr.observed[0] for s, p in zip(scales, parts, strict=True)], axis=0)
-    np.testing.assert_allclose(made["rr_ATE"], rr, rtol=1e-10)
+    np.testing.assert_allclose(predicted["rr_ATE"], rr, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -90,20 +90,20 @@ def test_every_estimand(
     tanh = np.tanh
     data = request.getfixturevalue(f"{frame}_frame")
     fit = riesz.estimate(formula, data, estimand, learner=learner, folds=1, context={"tanh": tanh})
-    made, expected = fit.predict(data), in_sample(fit)
+    predicted, expected = fit.predict(data), in_sample(fit)
     tolerance = 1e-3 if learner is NET else 1e-9
-    np.testing.assert_allclose(made, expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(predicted, expected, rtol=tolerance, atol=tolerance)
     few = fit.predict(data.iloc[5:8])
-    np.testing.assert_allclose(few, made.iloc[5:8], rtol=5e-4, atol=5e-4)
+    np.testing.assert_allclose(few, predicted.iloc[5:8], rtol=5e-4, atol=5e-4)
 
 
 @pytest.mark.parametrize("estimand", [riesz.ADE(), riesz.Shift(0.1), riesz.IPE("x1 > 0")], ids=lambda one: one.verb)
 def test_densities_of_new_rows(continuous_frame: pd.DataFrame, estimand: riesz.ADE) -> None:
     learner = riesz.Propensity(outcome=LinearRegression(), propensity=LinearRegression())
     fit = riesz.estimate("y ~ treat(d) * x1 + g", continuous_frame, estimand, learner=learner, folds=1)
-    made = fit.predict(continuous_frame)
-    np.testing.assert_allclose(made, in_sample(fit), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(fit.predict(continuous_frame.iloc[[7]]), made.iloc[[7]], rtol=1e-9, atol=1e-9)
+    predicted = fit.predict(continuous_frame)
+    np.testing.assert_allclose(predicted, in_sample(fit), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fit.predict(continuous_frame.iloc[[7]]), predicted.iloc[[7]], rtol=1e-9, atol=1e-9)
 
 
 def test_outcome_and_missing_values(binary_frame: pd.DataFrame) -> None:
@@ -114,12 +114,12 @@ def test_outcome_and_missing_values(binary_frame: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(blind.drop(columns="pseudo_ATE"), whole.drop(columns="pseudo_ATE"))
     holes = binary_frame.assign(x1=binary_frame["x1"].where(binary_frame.index != 2))
     holes.loc[3, "y"] = np.nan
-    made = fit.predict(holes.set_index(holes.index + 1000))
-    assert made.index[0] == 1000
-    assert made.loc[1002].isna().all()
-    assert made.loc[1003, ["mu", "rr_ATE"]].notna().all()
-    assert np.isnan(made.loc[1003, "pseudo_ATE"])
-    np.testing.assert_allclose(made.iloc[4:], whole.iloc[4:], rtol=1e-12)
+    predicted = fit.predict(holes.set_index(holes.index + 1000))
+    assert predicted.index[0] == 1000
+    assert predicted.loc[1002].isna().all()
+    assert predicted.loc[1003, ["mu", "rr_ATE"]].notna().all()
+    assert np.isnan(predicted.loc[1003, "pseudo_ATE"])
+    np.testing.assert_allclose(predicted.iloc[4:], whole.iloc[4:], rtol=1e-12)
 
 
 def test_unseen_levels_and_other_errors(binary_frame: pd.DataFrame, arms_frame: pd.DataFrame) -> None:

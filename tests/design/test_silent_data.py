@@ -1,4 +1,4 @@
-"""Data that once gave a wrong number without a word: Arrow dictionaries, changed frames, odd weights and extreme sizes."""
+"""Data that once gave wrong numbers silently: Arrow dictionaries, changed frames, odd weights and extreme sizes."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_polars_categories_stay_labels(frame: pd.DataFrame) -> None:
         np.testing.assert_allclose(fit.params, expected.params, rtol=1e-12)
 
 
-def test_row_labels_of_pandas_are_no_covariate_in_arrow(frame: pd.DataFrame) -> None:
+def test_row_labels_of_pandas_are_not_a_covariate_in_arrow(frame: pd.DataFrame) -> None:
     some = frame[frame["x"] > -1].drop(columns=["w", "other", "c"])
     table = pa.Table.from_pandas(some)
     assert "__index_level_0__" in table.column_names
@@ -167,7 +167,7 @@ def relabel(data: pd.DataFrame) -> None:
 
 
 def everything(fit: Any, path: Path) -> list[Any]:
-    """All that reads the table after the fit."""
+    """Everything that reads the table after the fit."""
     fit.save(path)
     loaded = riesz.load(path)
     with warnings.catch_warnings():
@@ -228,7 +228,7 @@ def test_polars_frames_that_are_changed_in_place(frame: pd.DataFrame) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
-def test_large_tables_are_not_copied_outright(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_tables_are_not_copied(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """They share their columns until either is changed, which is as safe."""
     monkeypatch.setattr("riesz.design.table._SMALL", 0)
     data = frame.copy()
@@ -270,8 +270,8 @@ def test_changed_arguments_do_not_reach_the_fit(frame: pd.DataFrame, tmp_path: P
     pd.testing.assert_series_equal(fit.by("other").params, expected.by("other").params)
 
 
-def test_nested_values_are_no_labels(frame: pd.DataFrame) -> None:
-    """Tuples were labels, and failed where the treatment was set to one."""
+def test_nested_values_are_not_labels(frame: pd.DataFrame) -> None:
+    """Tuples used to be labels, and failed when the treatment was set to one."""
     nested = frame.assign(t=[(int(k),) for k in frame["a"]], f=[[k % 4] for k in range(200)])
     with pytest.raises(riesz.DataError, match="Column `t` is object"):
         riesz.ate("y ~ treat(t) + x", nested)
@@ -279,7 +279,7 @@ def test_nested_values_are_no_labels(frame: pd.DataFrame) -> None:
         riesz.ate("y ~ treat(a) + x", nested, folds="f")
 
 
-def test_intervals_and_truth_values_in_arrow(frame: pd.DataFrame) -> None:
+def test_intervals_and_booleans_in_arrow(frame: pd.DataFrame) -> None:
     data = frame.assign(cut=pd.cut(frame["x"], 3), flag=(frame["x"] > 0).astype(object).where(~gaps(200), None))
     expected, fit = riesz.ate(FORMULA, data), riesz.ate(FORMULA, pa.Table.from_pandas(data))
     for groups in ("cut", "flag"):
@@ -288,7 +288,7 @@ def test_intervals_and_truth_values_in_arrow(frame: pd.DataFrame) -> None:
 
 
 def test_durations_are_not_labels(frame: pd.DataFrame) -> None:
-    """Those of Arrow were, those of pandas were not."""
+    """Those of Arrow used to be labels, those of pandas not."""
     lasted = pd.Series(pd.to_timedelta(frame["c"], unit="D"))
     for column in (lasted, lasted.astype("duration[us][pyarrow]")):
         with pytest.raises(riesz.DataError, match="Column `t` is "):
@@ -357,8 +357,8 @@ def test_results_scale_with_the_outcome(frame: pd.DataFrame, verb: str, factor: 
 
 @pytest.mark.parametrize("name", ["y", "x"])
 def test_numbers_too_small_to_square(frame: pd.DataFrame, name: str) -> None:
-    """A standard error of zero, or a covariate that counts for nothing, once."""
-    with pytest.raises(riesz.DataError, match=rf"Column `{name}` holds numbers below 1e-100 alone.*Rescale it"):
+    """They used to give a standard error of zero, or a covariate without any effect."""
+    with pytest.raises(riesz.DataError, match=rf"Column `{name}` holds only numbers below 1e-100.*Rescale it"):
         riesz.ate(FORMULA, frame.assign(**{name: frame[name] * 1e-200}))
 
 

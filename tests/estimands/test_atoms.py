@@ -18,7 +18,7 @@ def data(curved_frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(("verb", "options"), [("ade", {}), ("ipe", {"policy": "x1 > 0"}), ("shift", {"delta": 0.1})])
-def test_treatments_with_atoms_are_a_warning(data: pd.DataFrame, verb: str, options: dict[str, Any]) -> None:
+def test_treatments_with_atoms_give_a_warning(data: pd.DataFrame, verb: str, options: dict[str, Any]) -> None:
     ask = getattr(riesz, verb)
     rng = np.random.default_rng(3)
     bunched = data.assign(d=np.where(rng.uniform(size=600) < 0.4, 0.0, data["d"]))

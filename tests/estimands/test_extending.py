@@ -1,4 +1,4 @@
-"""An estimand, an estimator and a diagnostic of somebody else's: what the package does with them. Learners: ``known.py``."""
+"""Estimands, estimators and diagnostics that a user adds. A learner that a user adds is in ``known.py``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Proportional(Estimand):
 
 
 def half(predictions: Predictions, design: Design) -> Scores:
-    """Half a correction: no good, but tables cannot know."""
+    """Half of the one-step correction: biased, but tables show it like any other estimator."""
     residuals = 0.5 * predictions.rr.observed * (design.y - predictions.mu.observed)
     return Scores(design.apply(predictions.mu) + residuals, residuals)
 
@@ -70,7 +70,7 @@ def test_an_estimand_follows_the_chain_rule(continuous_frame: pd.DataFrame, tmp_
 
 
 @pytest.mark.usefixtures("registered")
-def test_an_estimator_is_known_by_its_name(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_an_estimator_is_used_by_its_name(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
     fit = riesz.ate(FORMULA, binary_frame, learner="linear", estimator="half")
     assert "half (half a step)" in str(fit.summary())
     rows = fit.estimates.loc["ATE", "estimate"]
@@ -91,7 +91,7 @@ def test_an_estimator_is_known_by_its_name(binary_frame: pd.DataFrame, tmp_path:
     ESTIMATORS["half"] = Estimator(half, "half a step", debiased=True)  # the fixture takes it away
 
 
-def test_an_estimator_says_what_it_promises(binary_frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimator_that_is_not_debiased(binary_frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ESTIMATORS, "half", Estimator(half, "half a step", debiased=False))
     fit = riesz.ate(FORMULA, binary_frame, learner="linear", estimator="half")
     assert fit.bse.isna().all()

@@ -1,6 +1,6 @@
 """Changes to the input that must not change the answer, or change it in a known way, for every verb.
 
-Each test fits the same question twice: on a table, and on the same table told otherwise (rows shuffled, columns renamed, arms
+Each test fits the same question twice: on a table, and on the same table in another form (rows shuffled, columns renamed, arms
 relabelled, units changed, weights split, another kind of data frame). No reference numbers are needed.
 """
 
@@ -65,11 +65,11 @@ def ask(
     return getattr(riesz, verb)(formula, data, learner=LEARNERS[learner], **settings)
 
 
-def same(one: Any, two: Any, tolerance: float = EXACT, sign: float = 1.0, unit: float = 1.0) -> None:
+def same(first: Any, second: Any, tolerance: float = EXACT, sign: float = 1.0, unit: float = 1.0) -> None:
     """Estimates and errors agree within a share of the standard error."""
-    errors = unit * one.bse.to_numpy()
-    assert np.abs(sign * unit * one.params.to_numpy() - two.params.to_numpy()).max() <= tolerance * errors.min()
-    assert np.abs(errors - two.bse.to_numpy()).max() <= tolerance * errors.min()
+    errors = unit * first.bse.to_numpy()
+    assert np.abs(sign * unit * first.params.to_numpy() - second.params.to_numpy()).max() <= tolerance * errors.min()
+    assert np.abs(errors - second.bse.to_numpy()).max() <= tolerance * errors.min()
 
 
 def for_table(tables: dict[str, pd.DataFrame], verb: str) -> pd.DataFrame:
@@ -94,13 +94,13 @@ def test_column_order(tables: dict[str, pd.DataFrame], verb: str) -> None:
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_names(tables: dict[str, pd.DataFrame], verb: str, learner: str) -> None:
-    """Odd names that keep the columns' order change nothing, for networks not even a bit."""
+    """Unusual names that keep the columns' order change nothing; for networks the results are identical."""
     data = for_table(tables, verb)
     renamed = data.rename(columns={"y": "the outcome", "x2": "self", "g": "größe"})
     formula = "`the outcome` ~ treat(a) + x1 + self + größe"
-    one, two = ask(verb, data, learner), ask(verb, renamed, learner, formula)
-    assert one.params.equals(two.params)
-    assert one.bse.equals(two.bse)
+    first, second = ask(verb, data, learner), ask(verb, renamed, learner, formula)
+    assert first.params.equals(second.params)
+    assert first.bse.equals(second.bse)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -108,7 +108,7 @@ def test_names(tables: dict[str, pd.DataFrame], verb: str, learner: str) -> None
     "labels", [(False, True), ("control", "treated"), (3, 7), (1_000_001, 1_000_002), (-1.5, 0.25)], ids=str
 )
 def test_labels_of_arms(tables: dict[str, pd.DataFrame], labels: tuple[Any, Any], learner: str) -> None:
-    """What arms are called does not matter, and turning them around turns the sign of the effect."""
+    """The labels of the arms do not matter, and swapping the arms changes the sign of the effect."""
     data = tables["binary"]
     named = data.assign(a=np.where(data["a"] == 1, labels[1], labels[0]))
     if (
@@ -155,11 +155,11 @@ def test_zero_of_the_treatment(tables: dict[str, pd.DataFrame], verb: str, level
 
 @pytest.mark.parametrize("unit", [1e-6, 0.1, 1e6])
 def test_units_of_the_treatment(tables: dict[str, pd.DataFrame], unit: float) -> None:
-    """A slope per unit: the treatment in other units divides it."""
+    """The slope is per unit: multiplying the treatment divides it."""
     data = tables["continuous"]
-    one = ask("ade", data, formula="y ~ treat(a) * (x1 + x2) + g")
-    two = ask("ade", data.assign(a=data["a"] * unit), formula="y ~ treat(a) * (x1 + x2) + g")
-    same(one, two, 1e-6, unit=1 / unit)
+    first = ask("ade", data, formula="y ~ treat(a) * (x1 + x2) + g")
+    second = ask("ade", data.assign(a=data["a"] * unit), formula="y ~ treat(a) * (x1 + x2) + g")
+    same(first, second, 1e-6, unit=1 / unit)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -170,7 +170,7 @@ def test_unique_clusters_are_robust_errors(tables: dict[str, pd.DataFrame], verb
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_split_weights(tables: dict[str, pd.DataFrame], verb: str) -> None:
-    """A row of weight w is two rows of weights w/3 and 2w/3, as long as they are known to be one unit."""
+    """A row of weight w is two rows of weights w/3 and 2w/3, as long as clusters mark them as one unit."""
     data = for_table(tables, verb).assign(row=lambda frame: np.arange(len(frame)))
     split = pd.concat([data.assign(w=data["w"] / 3), data.assign(w=data["w"] * 2 / 3)], ignore_index=True)
     whole = ask(verb, data, weights="w", cluster="row")
@@ -179,7 +179,7 @@ def test_split_weights(tables: dict[str, pd.DataFrame], verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_frequencies_are_duplicated_rows(tables: dict[str, pd.DataFrame], verb: str) -> None:
-    """The same estimate and, robust, the same error; the duplicates are told to be one unit, so that none is left out alone."""
+    """The same estimate and, robust, the same error; clusters mark the duplicates as one unit, so that none is left out alone."""
     data = for_table(tables, verb).assign(row=lambda frame: np.arange(len(frame)))
     counted = ask(verb, data, freq_weights="f")
     repeated = ask(verb, data.loc[data.index.repeat(data["f"])].reset_index(drop=True), cluster="row")
@@ -225,15 +225,15 @@ def test_kinds_of_data_frame(tables: dict[str, pd.DataFrame], verb: str, kind: s
     data = for_table(tables, verb).copy()
     data.loc[[3, 50], "x1"] = np.nan
     data.loc[[7, 50, 99], "g"] = None
-    one, two = ask(verb, data), ask(verb, CONVERSIONS[kind](data))
-    assert one.nobs == two.nobs == len(data) - 4
-    same(one, two)
+    first, second = ask(verb, data), ask(verb, CONVERSIONS[kind](data))
+    assert first.nobs == second.nobs == len(data) - 4
+    same(first, second)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_jobs(tables: dict[str, pd.DataFrame], verb: str, learner: str) -> None:
     data = for_table(tables, verb)
-    one, two = (ask(verb, data, learner, n_jobs=jobs) for jobs in (1, 2))
-    assert one.params.equals(two.params)
-    assert one.bse.equals(two.bse)
+    first, second = (ask(verb, data, learner, n_jobs=jobs) for jobs in (1, 2))
+    assert first.params.equals(second.params)
+    assert first.bse.equals(second.bse)

@@ -728,11 +728,11 @@ def test_the_part_that_makes_no_sense_is_named(file: Path, path: str, value: Any
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda content: content["recipe"].update(formula="y ~ treat(a) + x1"), "make other columns than the fit has"),
+        (lambda content: content["recipe"].update(formula="y ~ treat(a) + x1"), "give other columns than those of the fit"),
         (lambda content: content["recipe"].update(formula="y ~ treat(x1) + a"), "its formula .* does not fit its data"),
         (
             lambda content: content["recipe"].update(estimands={"tuple": [{"type": "ATT", "fields": {}}]}),
-            "make other parameters than the fit has",
+            "give other parameters than those of the fit",
         ),
         (
             lambda content: content["recipe"].update(

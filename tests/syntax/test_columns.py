@@ -84,7 +84,7 @@ def test_terms_that_are_computed_row_by_row(data: pd.DataFrame, term: str) -> No
     assert Columns(formula.rhs, data.assign(k=data["k"].astype(float)), context).matrix.shape[0] == 600
 
 
-def test_shift_with_a_square_that_remembers_its_centre(data: pd.DataFrame) -> None:
+def test_shift_with_a_square_that_keeps_its_centre(data: pd.DataFrame) -> None:
     """E[mu(d + .5) - mu(d)] = .5 + .3 E[(d - .5)^2 - (d - 1)^2] = .5 + .3 (.25 + E[d - 1]), about 0.575."""
     fit = riesz.shift(
         "y ~ treat(d) + {center(treat(d)) ** 2} + x1 + C(k)", data, delta=0.5, learner=riesz.Linear(0, 0), folds=1
@@ -136,8 +136,8 @@ def test_new_rows_with_a_level_never_seen_of_other_factors(data: pd.DataFrame) -
     fit = riesz.ate("y ~ treat(a) + C(np.floor(x1))", data.assign(x1=data["x1"].clip(-1, 1)))
     with pytest.raises(riesz.DataError, match=r"a level of `C\(np.floor\(x1\)\)`, which does not occur in the fit"):
         fit.predict(data.assign(x1=9.5))
-    some = data[data["x2"] < 0]
-    fit = riesz.ate("y ~ treat(a) + x1 + C(x2 > 9)", some.assign(x2=np.where(some.index % 2, 10.0, some["x2"])))
+    subset = data[data["x2"] < 0]
+    fit = riesz.ate("y ~ treat(a) + x1 + C(x2 > 9)", subset.assign(x2=np.where(subset.index % 2, 10.0, subset["x2"])))
     assert len(fit.predict(data)) == 600
 
 

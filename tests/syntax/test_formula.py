@@ -1,4 +1,4 @@
-"""The formula: what is marked, what is expanded, what comes out; and a canary for each trap of formulaic's."""
+"""Formulas: the marked treatment, the expanded terms and their columns; and the facts about formulaic that this relies on."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_dot_leaves_out_outcome_treatment_and_reserved() -> None:
 
 
 def test_removed_columns_are_not_needed() -> None:
-    """A column that `- id` takes away may hold anything, missing values too."""
+    """A column that `- id` removes may hold anything, missing values too."""
     assert "id" not in parse_formula("y ~ treat(a) + . - id", COLUMNS, [], {}).variables
 
 
@@ -71,10 +71,10 @@ def test_dot_is_every_other_column(binary_frame: pd.DataFrame) -> None:
 
 
 def test_treatment_expression(continuous_frame: pd.DataFrame) -> None:
-    """treat(exp(d)) is a treatment of its own: the same as a column made beforehand."""
-    made = riesz.ade("y ~ treat(e) + x1", continuous_frame.assign(e=np.exp(continuous_frame["d"])))
+    """treat(exp(d)) makes exp(d) the treatment, like a column that is computed beforehand."""
+    computed = riesz.ade("y ~ treat(e) + x1", continuous_frame.assign(e=np.exp(continuous_frame["d"])))
     written = riesz.ade("y ~ treat(np.exp(d)) + x1", continuous_frame)
-    np.testing.assert_allclose(written.params, made.params)
+    np.testing.assert_allclose(written.params, computed.params)
     assert "np.exp(d)" in str(written.summary())
 
 
@@ -103,7 +103,7 @@ def test_names_inside_calls_come_from_the_calling_scope(binary_frame: pd.DataFra
 
 
 @pytest.mark.parametrize("formula", ["y ~ bs(treat(d), df=5, degree=1) + x1", "y ~ np.abs(treat(d) - 0.25) + x1"])
-def test_kinks_have_a_slope_of_one_side(continuous_frame: pd.DataFrame, formula: str) -> None:
+def test_kinks_have_a_one_sided_slope(continuous_frame: pd.DataFrame, formula: str) -> None:
     """At a knot the tangent is one of the two slopes, not their mean."""
     data = continuous_frame.assign(d=np.round(continuous_frame["d"], 2))
     data.loc[:3, "d"] = 0.25
@@ -116,7 +116,7 @@ def test_kinks_have_a_slope_of_one_side(continuous_frame: pd.DataFrame, formula:
 
 
 def test_tangents_at_the_ends_of_a_spline(continuous_frame: pd.DataFrame) -> None:
-    """Central inside, one-sided at the ends: as good as the spline's own derivative."""
+    """Central differences inside and one-sided ones at the ends agree with the spline's exact derivative."""
     data = continuous_frame
     formula = "y ~ bs(treat(d), df=6) + x1"
     result = riesz.ade(formula, data)
@@ -133,7 +133,7 @@ def test_tangents_at_the_ends_of_a_spline(continuous_frame: pd.DataFrame) -> Non
 
 
 class TestCanaries:
-    """Facts about formulaic that this package leans on; a failure here says what changed."""
+    """Facts about formulaic that this package relies on; a failure here shows what changed."""
 
     def test_brace_tokens_span_the_opening_brace_only(self) -> None:
         text = "{x + 1} + z"
@@ -141,8 +141,8 @@ class TestCanaries:
         assert (token.source_start, text[token.source_end + 1]) == (0, "}")
 
     def test_dot_expands_to_the_available_variables(self) -> None:
-        made = formulaic.Formula("a * .", _context={"__formulaic_variables_available__": ["x"]})
-        assert str(made) == "1 + a + x + a:x"
+        formula = formulaic.Formula("a * .", _context={"__formulaic_variables_available__": ["x"]})
+        assert str(formula) == "1 + a + x + a:x"
 
     def test_subset_reproduces_the_parent(self, binary_frame: pd.DataFrame) -> None:
         spec = formulaic.model_matrix("a * x1 + bs(x2, df=4) + g", binary_frame).model_spec
@@ -154,8 +154,8 @@ class TestCanaries:
     def test_unseen_levels_pass_with_a_warning_only(self) -> None:
         spec = formulaic.model_matrix("g", pd.DataFrame({"g": ["u", "v"]})).model_spec
         with pytest.warns(Warning, match="categories"):
-            made = spec.get_model_matrix(pd.DataFrame({"g": ["z"]}))
-        assert made["g[T.v]"].iloc[0] == 0
+            matrix = spec.get_model_matrix(pd.DataFrame({"g": ["z"]}))
+        assert matrix["g[T.v]"].iloc[0] == 0
 
     def test_bs_refuses_to_extrapolate(self) -> None:
         spec = formulaic.model_matrix("bs(x, df=4)", pd.DataFrame({"x": np.arange(10.0)})).model_spec
@@ -163,7 +163,7 @@ class TestCanaries:
             spec.get_model_matrix(pd.DataFrame({"x": [11.0]}))
 
 
-def test_whole_numbers_are_levels_without_a_point(binary_frame: pd.DataFrame) -> None:
+def test_levels_that_are_whole_numbers_have_no_decimal_point(binary_frame: pd.DataFrame) -> None:
     region = pd.Series(np.arange(400) % 3 + 4.0).where(np.arange(400) > 5)
     frame = binary_frame.assign(region=region, half=np.arange(400) % 2 / 2)
     fit = riesz.ate("y ~ treat(a) * C(region) + C(half)", frame)

@@ -95,7 +95,7 @@ def test_groups_of_seven_digits(frame: pd.DataFrame, kind: object) -> None:
     assert "e+06" not in str(effects.summary())
 
 
-def test_new_rows_say_which_arm_they_do_not_know(frame: pd.DataFrame) -> None:
+def test_new_rows_with_an_unknown_arm(frame: pd.DataFrame) -> None:
     fit = riesz.ate("y ~ treat(arm) + x", frame)
     with pytest.raises(riesz.DataError, match=r"`1000009`.*The fit.s levels are `1000001`, `1000002`, `1000003`"):
         fit.predict(frame.assign(arm=1000009.0))
@@ -131,7 +131,7 @@ def test_numbers_in_tables(value: float, text: str) -> None:
 
 
 def test_intervals_of_millions_can_be_read(frame: pd.DataFrame) -> None:
-    """Both ends were printed as 1e+06."""
+    """Both ends used to be printed as 1e+06."""
     data = frame.assign(a=(frame["x"] > 0).astype(float), y=1e6 + 1e3 * frame["y"])
     fit = riesz.mean("y ~ treat(a) + k", data, at=1)
     low, high = fit.conf_int().loc["mean"]

@@ -7,7 +7,7 @@ import sys
 
 
 def test_policies_in_a_fresh_process() -> None:
-    """numpy imports parts of itself when a function is first called, also where policies cannot."""
+    """numpy imports parts of itself when a function is first called; that must also work inside a policy."""
     code = (
         "import riesz; data = riesz.datasets.get('binary').draw(200, seed=1).data; mean = data['x1'].mean()\n"
         "fit = riesz.ape('y ~ treat(a) + x1', data, policy='clip(x1 > mean, 0.1, 0.9)', learner='linear', folds=2)\n"

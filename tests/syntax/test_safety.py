@@ -1,4 +1,4 @@
-"""A file or a policy can do nothing but compute, whoever wrote it, and not for ever.
+"""Formulas from files, and policies, can only compute, and only for a limited time, whoever wrote them.
 
 Each attack would leave a file called ``trapped`` behind, or would not end. Formulas that users type are Python, as in R and patsy;
 those of a loaded fit are checked on what formulaic will evaluate.
@@ -23,7 +23,7 @@ from riesz.syntax.terms import MOST_TERMS, count_terms
 
 TRAP = "open('trapped', 'w')"
 COLUMNS = ["y", "a", "x", "g", "x 1"]
-PATIENCE = 20.0  # seconds; what would not end takes longer
+PATIENCE = 20.0  # seconds; an attack that succeeds takes longer
 
 
 @pytest.fixture(scope="module")
@@ -192,15 +192,17 @@ def test_a_formula_of_a_file_runs_nothing(file: Path, frame: pd.DataFrame, formu
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_columns_that_a_stranger_named(file: Path, frame: pd.DataFrame, formula: str, columns: list[str]) -> None:
-    """They are columns and nothing else: no name opens a door."""
+def test_columns_with_names_that_mean_something_in_python(
+    file: Path, frame: pd.DataFrame, formula: str, columns: list[str]
+) -> None:
+    """They are columns and nothing else, whatever they are called."""
     new = frame.assign(**dict.fromkeys(columns, 1.0))
     with pytest.raises(riesz.RieszError):
         with_formula(file, formula, columns).predict(new)
     assert not Path("trapped").exists()
 
 
-def test_a_name_that_is_no_column_of_the_data_is_not_looked_up_elsewhere(file: Path, frame: pd.DataFrame) -> None:
+def test_a_name_that_is_not_a_column_is_not_looked_up_elsewhere(file: Path, frame: pd.DataFrame) -> None:
     def change(content: dict[str, Any], arrays: Any) -> None:
         content["recipe"]["formula"] = "y ~ treat(a) + {open}"
         content["recipe"]["columns"].append("open")  # but not in the data
@@ -209,7 +211,7 @@ def test_a_name_that_is_no_column_of_the_data_is_not_looked_up_elsewhere(file: P
         riesz.load(forge(file, change)).predict(frame)
 
 
-def test_the_columns_of_a_formula_are_counted_before_they_are_made(file: Path, frame: pd.DataFrame) -> None:
+def test_the_columns_of_a_formula_are_counted_before_they_are_computed(file: Path, frame: pd.DataFrame) -> None:
     """C(x) has as many levels as rows: with 20,000 rows their product would take 3 GB."""
     rng = np.random.default_rng(1)
     n = 20_000
@@ -240,14 +242,14 @@ def test_the_columns_of_a_formula_are_counted_before_they_are_made(file: Path, f
     ],
 )
 def test_safe_formulas_predict_after_loading(file: Path, frame: pd.DataFrame, formula: str) -> None:
-    """The check refuses nothing that people write."""
+    """The check accepts the formulas that users write."""
     assert unsafe_part(formula, COLUMNS) is None
     fit = riesz.ate(formula, frame, folds=2, learner=riesz.Linear(0.1, 0.1))
     fit.save(file)
     pd.testing.assert_frame_equal(riesz.load(file).predict(frame.head(9)), fit.predict(frame.head(9)))
 
 
-def test_terms_are_counted_before_they_are_made() -> None:
+def test_terms_are_counted_before_they_are_expanded() -> None:
     assert count_terms("(a + b + c)**2", 0) == 3**2 + 1
     assert count_terms("a * b * c - a", 0) == 8
     assert count_terms("(" * 50 + "a" + ")" * 50, 0) == 2
@@ -348,7 +350,7 @@ def test_reading_a_formula_evaluates_nothing(tmp_path: Path, monkeypatch: pytest
 def test_a_policy_runs_nothing(
     frame: pd.DataFrame, policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
-    """Typed by the caller, whose scope holds dangerous things, and in a file."""
+    """In a call whose scope holds dangerous objects, and in a file."""
     monkeypatch.chdir(tmp_path)
     import pathlib
 
@@ -391,7 +393,7 @@ def test_a_policy_runs_nothing(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_policies_that_are_understood(frame: pd.DataFrame, policy: str, expected: Any) -> None:
+def test_valid_policies(frame: pd.DataFrame, policy: str, expected: Any) -> None:
     data = frame.assign(
         flag=frame["x"] > 0.5,
         band=pd.Categorical(np.arange(120) % 3 + 1),
@@ -412,7 +414,7 @@ def test_policies_that_are_understood(frame: pd.DataFrame, policy: str, expected
 @pytest.mark.parametrize(
     "policy", ["x ** 10**18 > 0", "9.0 ** 9 ** 9 ** 9 > x", "(9**9**9**9 > x) * 0.5", "2**3**2 > x"]
 )
-def test_powers_end(frame: pd.DataFrame, policy: str) -> None:
+def test_powers_take_a_limited_time(frame: pd.DataFrame, policy: str) -> None:
     begun = time.monotonic()
     assert riesz.ape("y ~ treat(a) + x", frame, policy=policy, folds=2).nobs == 120
     assert time.monotonic() - begun < PATIENCE
@@ -433,14 +435,14 @@ def test_powers_end(frame: pd.DataFrame, policy: str) -> None:
         ("table + 1", "`table` is a dict in the caller's scope; expected a number or an array"),
     ],
 )
-def test_refusals_name_the_way_out(frame: pd.DataFrame, policy: str, advice: str) -> None:
+def test_refusals_say_what_to_write_instead(frame: pd.DataFrame, policy: str, advice: str) -> None:
     scope = {"open": open, "half": lambda v: v / 2, "text": "a", "table": {}}
     with pytest.raises(riesz.EstimandError, match=advice):
         riesz.ape("y ~ treat(a) + x", frame, policy=policy, context=scope)
 
 
 def test_a_policy_of_a_file_has_no_caller(file: Path, frame: pd.DataFrame) -> None:
-    """Functions and variables around predict() are out of its reach."""
+    """It cannot use functions and variables around predict()."""
     x_cut = 0.3  # noqa: F841
 
     def change(content: dict[str, Any], arrays: Any) -> None:
