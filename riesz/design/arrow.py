@@ -33,7 +33,7 @@ def to_series(values: Any, keep_order: bool = False) -> pd.Series:
     ----------
     values : pyarrow.Array or pyarrow.ChunkedArray
     keep_order : bool
-        Whether the order of a dictionary means something, as that of pandas' categories does. Otherwise, unless Arrow says that it
+        Whether the order of a dictionary is meaningful, as that of pandas' categories is. Otherwise, unless Arrow says that it
         is ordered, it is the order in which values appeared, and the categories are sorted.
     """
     if not _is_dictionary(values.type):

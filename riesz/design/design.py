@@ -1,4 +1,4 @@
-r"""What learners and estimators see of the data: a design.
+"""The data as learners and estimators use them: a design.
 
 A :class:`Design` is a set of rows with everything that is needed to learn from them: ``y`` outcome, ``z`` the formula's columns,
 ``weights``, the moment m with its ``readings()``, and the ``anchor``, the paper's beta. Every array of a design holds the design's

@@ -55,7 +55,7 @@ class Names:
         return list(dict.fromkeys(read))
 
     def unknown_column(self, name: str) -> str:
-        """What to say about a name that is not a column."""
+        """The part of a message that says that a name is not a column."""
         return f"is not a column of the data.{nearest(name, self.columns)} The columns are {listing(self.columns)}."
 
     def _column(self, name: str) -> str:

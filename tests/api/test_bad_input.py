@@ -54,7 +54,7 @@ def make_frame() -> pd.DataFrame:
 
 FRAME = make_frame()
 GAPS = np.arange(N) % 17 == 0
-LONG = np.linspace(0.0, 1.0, N)  # stands in the scope that formulas see
+LONG = np.linspace(0.0, 1.0, N)  # in the scope where formulas look up names
 
 
 def refused(error: type[riesz.RieszError], words: str | Sequence[str], verb: Any, *args: Any, **options: Any) -> None:
@@ -534,8 +534,10 @@ class TestWeightsAndClusters:
         refused(riesz.EstimandError, words, riesz.ate, ATE, FRAME, weights=1 - FRAME["a"])
         flat = FRAME.assign(y=FRAME["y"].where(FRAME["x1"] > 0, 0.0))
         refused(riesz.DataError, "is constant (0", riesz.ate, ATE, flat, weights=FRAME["x1"] <= 0)
-        own = (np.arange(N) < 60).astype(int)
-        refused(riesz.DataError, "folds has a single label", riesz.ade, ADE, FRAME, weights=own, folds=own)
+        first_rows = (np.arange(N) < 60).astype(int)
+        refused(
+            riesz.DataError, "folds has a single label", riesz.ade, ADE, FRAME, weights=first_rows, folds=first_rows
+        )
 
     @pytest.mark.parametrize(
         ("cluster", "words"),

@@ -117,4 +117,4 @@ def test_a_diagnostic_gets_its_columns(binary_frame: pd.DataFrame, monkeypatch: 
     monkeypatch.setitem(DIAGNOSTICS, "spread", lambda predictions, design: pd.DataFrame({"one": [1.0]}))
     with pytest.raises(riesz.RieszError, match=r"'spread' returned 1 rows; expected .* one row for each of ATE, ATT"):
         fit.diagnostics()
-    assert str(fit.summary()) == words  # a summary does not fail with somebody else's function
+    assert str(fit.summary()) == words  # an error in a user's function does not break the summary

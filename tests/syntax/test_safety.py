@@ -51,7 +51,7 @@ def file(original: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def with_formula(file: Path, formula: Any, columns: list[str] | None = None) -> riesz.Results:
     def change(content: dict[str, Any], arrays: Any) -> None:
         content["recipe"]["formula"] = formula
-        if columns is not None:  # the stranger also names columns, in the recipe and in the data
+        if columns is not None:  # an attacker also chooses the names of columns, in the recipe and in the data
             content["recipe"]["columns"] += columns
             for part in ("table", "data"):
                 spec = content[part]["columns"]
