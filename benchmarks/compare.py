@@ -3,10 +3,10 @@
     python benchmarks/compare.py BEFORE AFTER [--estimator dr] [--datasets 100-999] [--record NAME]
 
 Files are those of semisynthetic.py (benchmarks/results/ihdp_*.csv, bhp_*.csv), raw draws of coverage.py
-(benchmarks/raw/coverage_*.csv) or raw records of worlds.py and designs.py (benchmarks/raw/*.jsonl). Data sets that only one file
-has, and fits that raised an error, are left out and counted. AFTER is *significantly worse* if a one-sided paired t-test of the
-absolute errors rejects "not worse" at 1%. In files of several parameters the data sets of all are compared together; a data set
-with several parameters counts as one cluster, by its mean error. ``--record`` writes benchmarks/results/compare_<NAME>.json.
+(benchmarks/raw/coverage_*.csv) or raw records of worlds.py and designs.py (benchmarks/raw/*.jsonl). Data sets in only one of
+the files, and fits that raised an error, are left out and counted. AFTER is *significantly worse* if a one-sided paired t-test of
+the absolute errors rejects "not worse" at 1%. Several parameters of one data set count as one cluster, by their mean error.
+``--record`` writes benchmarks/results/compare_<NAME>.json.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def paired(before: pd.DataFrame, after: pd.DataFrame) -> dict[str, float | int |
     }
 
 
-def told(result: dict[str, float | int | bool]) -> str:
+def in_words(result: dict[str, float | int | bool]) -> str:
     """The result in words."""
     verdict = "significantly worse" if result["significantly_worse"] else "not significantly worse"
     return "\n".join(
@@ -118,7 +118,7 @@ def main(arguments: list[str] | None = None) -> None:
         kept = {str(number) for number in chosen(given.datasets)}
         frames = [frame[frame["dataset"].isin(kept)] for frame in frames]
     result = paired(*frames)
-    print(told(result))
+    print(in_words(result))
     if given.record:
         command = f"python benchmarks/compare.py {given.before} {given.after} --estimator {given.estimator}"
         command += f" --datasets {given.datasets}" if given.datasets else ""

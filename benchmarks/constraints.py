@@ -2,7 +2,7 @@
 
     python benchmarks/constraints.py [--draws 40]
 
-One network per training set without splines, two folds, the same seeds for all constraints. Writes
+One network per training set, two folds, the same seeds for all constraints. Writes
 benchmarks/results/constraints.csv: one row per simulation, size, length of training and constraint, with the
 relative squared error of rr on held-out rows, E_n[(rr - alpha)^2] / E_n[alpha^2], the absolute error of the one-step estimate,
 and the excess of both over the absolute penalty, paired by draw.

@@ -2,12 +2,12 @@
 
     python benchmarks/coverage.py [--draws 2000] [--rows 1000] [--jobs 2] [--only binary arms] [--verbs ate ade] [--learner linear]
 
-Raw draws are written to benchmarks/raw/ (not committed) as they finish; after an interruption the same command resumes.
-The table goes to benchmarks/results/coverage_<learner>_<rows>.csv. The closed-form learner gets a correctly specified formula,
-others the plain one (``y ~ treat(a) + .``). ``--verbs`` selects among the verbs for which each simulation has a truth. With
-``--only``, cells of other simulations stay in the table if they have as many draws and a selected verb. Cells whose coverage is
-rejected, or whose error is more than 1.25 times that of the one-step estimate from the true mu and rr on the same draws, are
-listed in the JSON file beside it.
+Raw draws are written to benchmarks/raw/ (not committed) as they finish; after an interruption the same command resumes. The table
+goes to benchmarks/results/coverage_<learner>_<rows>.csv. The closed-form learner gets a correctly specified formula, others the
+plain one (``y ~ treat(a) + .``). ``--verbs`` selects among the verbs for which each simulation has a truth. With ``--only``, cells
+of other simulations stay in the table if they have the same number of draws and a selected verb. The JSON file beside the table
+lists the cells whose coverage is rejected, and those whose error is more than 1.25 times that of the one-step estimate from the
+true mu and rr on the same draws.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def cells(table: pd.DataFrame) -> list[str]:
 
 
 def joined(table: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
-    """A table with the cells of simulations that only an earlier table has, tested together, in the simulations' order."""
-    stays = ~before["simulation"].isin(table["simulation"]) & before["draws"].isin(table["draws"])
+    """A table with the cells of simulations that are only in an earlier table, tested together, in the simulations' order."""
+    only_before = ~before["simulation"].isin(table["simulation"]) & before["draws"].isin(table["draws"])
     order = {name: place for place, name in enumerate(datasets.SIMULATIONS)}
-    both = pd.concat([table, before[stays]], ignore_index=True)
+    both = pd.concat([table, before[only_before]], ignore_index=True)
     both = both.sort_values("simulation", key=lambda names: names.map(order), kind="stable", ignore_index=True)
     return both.assign(rejected=both["p_value"] < FAMILY_ERROR / len(both))
 
@@ -50,8 +50,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--learner", default="linear")
-    known = sorted({verb for name in datasets.SIMULATIONS for verb in verbs_of(name, None)})
-    parser.add_argument("--verbs", nargs="+", default=None, choices=known)
+    all_verbs = sorted({verb for name in datasets.SIMULATIONS for verb in verbs_of(name, None)})
+    parser.add_argument("--verbs", nargs="+", default=None, choices=all_verbs)
     parser.add_argument("--only", nargs="*", default=list(datasets.SIMULATIONS))
     arguments = parser.parse_args()
     chosen = {name: verbs for name in arguments.only if (verbs := verbs_of(name, arguments.verbs))}
@@ -80,7 +80,7 @@ def main() -> None:
     table = montecarlo.coverage(pd.concat(pieces, ignore_index=True), family_error=FAMILY_ERROR).round(6)
     if stem.with_suffix(".csv").exists():
         before = pd.read_csv(stem.with_suffix(".csv"))
-        table = joined(table, before[before["verb"].isin(arguments.verbs or known)])
+        table = joined(table, before[before["verb"].isin(arguments.verbs or all_verbs)])
     print(table.round(4).to_string(index=False))
     intervals = int(table["draws"].sum())
     pooled = float((table["coverage"] * table["draws"]).sum() / intervals)

@@ -2,16 +2,16 @@
 
     python benchmarks/designs.py --learner linear --jobs 2 [--only wave_20 kang_schafer] [--count 300]
 
-300 draws of each case, 100 of ``strong_confounding``. Learners, ``--name``, ``--options`` and ``--retry`` are those of worlds.py,
-and learners are tuned on draws with even numbers (``--seeds even``) and judged on odd ones. Each finished draw is one line of
+300 draws of each case, 100 of ``strong_confounding``. Learners, ``--name``, ``--options`` and ``--retry`` are as for worlds.py.
+Learners are tuned on draws with even numbers (``--seeds even``) and judged on odd ones. Each finished draw is one line of
 benchmarks/raw/designs_<case>_<name>_<seeds>.jsonl (not committed); after an interruption the same command resumes.
 
-The table goes to benchmarks/results/designs_<name>.csv, one row per case, with a JSON file beside it; to benchmarks/raw/ for even
-draws or with ``--only`` or ``--count``. Columns are those of trial_tables.py and ``rmse`` in units of the estimate,
+The table goes to benchmarks/results/designs_<name>.csv, one row per case, with a JSON file beside it; for even draws, and with
+``--only`` or ``--count``, it goes to benchmarks/raw/. Columns are those of trial_tables.py and ``rmse`` in units of the estimate,
 ``missed_unwarned`` (share of fits whose interval misses the truth without a warning), ``missed_told`` (among fits that miss, the
-share whose first note or first warning speaks of overlap) and ``overlap_alarm`` (share of fits with that warning). A case is
-``met`` if at least 91% of the intervals cover, or if no fit misses without a warning; ``strong_confounding``, if every fit that
-misses speaks of overlap first.
+share whose first note or first warning is about overlap) and ``overlap_alarm`` (share of fits with that warning). A case is
+``met`` if at least 91% of the intervals cover, or if no fit misses without a warning; ``strong_confounding`` is met if the first
+note or warning of every fit that misses is about overlap.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def line(name: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     frame = trial_tables.intervals(records)
     fitted = frame[~frame["has_error"]]
     missed = fitted.index[fitted["covered"] == 0]  # one row per record
-    told = [speaks_of_overlap(records[place]) for place in missed]
+    about_overlap = [warns_of_overlap(records[place]) for place in missed]
     unwarned = (~fitted.loc[missed, "warned"]).sum() / max(len(fitted), 1)
     alarms = ["weak_overlap" in (entry.get("warnings") or ()) for entry in records if entry["error"] is None]
     row = {
@@ -90,16 +90,16 @@ def line(name: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         **trial_tables.figures(frame),
         "rmse": float(np.sqrt(((fitted["estimate"] - fitted["truth"]) ** 2).mean())),
         "missed_unwarned": float(unwarned),
-        "missed_told": float(np.mean(told)) if told else np.nan,
+        "missed_told": float(np.mean(about_overlap)) if about_overlap else np.nan,
         "overlap_alarm": float(np.mean(alarms)) if alarms else np.nan,
     }
     covers = bool(row["coverage"] >= LEAST_COVERAGE) or (bool(alarms) and unwarned == 0)
-    met = bool(alarms) and all(told) if name == STRONG else covers
+    met = bool(alarms) and all(about_overlap) if name == STRONG else covers
     return {**row, "met": met}
 
 
-def speaks_of_overlap(entry: Mapping[str, Any]) -> bool:
-    """Whether overlap is the subject of the first note of the summary, or of the first warning."""
+def warns_of_overlap(entry: Mapping[str, Any]) -> bool:
+    """Whether the first note of the summary, or the first warning, is about overlap."""
     return any("overlap" in (entry.get(name) or "").lower() for name in ("first_note", "first_warning"))
 
 
@@ -116,8 +116,8 @@ def main(arguments: list[str] | None = None) -> None:
         count = given.count or DRAWS.get(name, 300)
         records = study(name, given.seeds, method, count, given.jobs, given.retry)
         lines.append(line(name, records))
-        told = trial_tables.facts(records, trial_tables.intervals(records))
-        errors[name], library[name] = told["errors"], told["library"]
+        case_facts = trial_tables.facts(records, trial_tables.intervals(records))
+        errors[name], library[name] = case_facts["errors"], case_facts["library"]
     table = pd.DataFrame(lines)
     print(table.round(3).T.to_string(header=False))
     whole = given.seeds == "odd" and not given.only and not given.count

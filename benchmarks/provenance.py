@@ -21,7 +21,7 @@ def record(file: Path, command: str, facts: Mapping[str, Any], packages: Sequenc
         "date": datetime.date.today().isoformat(),
         "versions": f"Python {platform.python_version()}, {versions}",
     }
-    known = json.loads(file.read_text()) if file.exists() else {}
-    if {**known, **provenance} != {**provenance, **facts} or known["command"] != command:
+    earlier = json.loads(file.read_text()) if file.exists() else {}
+    if {**earlier, **provenance} != {**provenance, **facts} or earlier["command"] != command:
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps({**provenance, **facts}, indent=2) + "\n")

@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-# matrices are small here, so that several threads would only slow each other down
+# with matrices this small, several threads would only slow each other down
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 README = Path(__file__).parents[1] / "README.md"
@@ -28,7 +28,7 @@ def example(text: str) -> re.Match[str]:
 
 
 def run(code: str) -> str:
-    """What the code prints."""
+    """The output that the code prints."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {"__name__": "readme"})

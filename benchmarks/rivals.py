@@ -1,9 +1,10 @@
-"""DoubleML's interactive regression model with usual learners, for an average treatment effect of a binary treatment.
+"""DoubleML's interactive regression model with common learners, for the average effect of a binary treatment.
 
-Needs ``doubleml``, and ``lightgbm`` for one of them. Five folds with equal shares of the treated, drawn from the seed, one
-repetition, and DoubleML's other defaults (propensities are clipped to [0.01, 0.99]). Labels among the covariates become dummies.
+Needs ``doubleml``, and ``lightgbm`` for the first pair of learners. Five folds with equal shares of the treated, drawn from the
+seed, one repetition, and DoubleML's other defaults (propensities are clipped to [0.01, 0.99]). Labels among the covariates become
+dummies.
 
-- ``doubleml-lightgbm``: 200 trees with 15 leaves and learning rate 0.05 for both; a classifier for a binary outcome.
+- ``doubleml-lightgbm``: 200 trees with 15 leaves and learning rate 0.05 for outcome and treatment; a classifier for 0/1 outcomes.
 - ``doubleml-lasso-rf``: a lasso with cross-validated penalty on standardised covariates for the outcome (also for a binary one),
   a random forest with at least five rows per leaf for the treatment.
 """
@@ -55,7 +56,7 @@ RIVALS: dict[str, Callable[[bool, int], tuple[Any, Any]]] = {
 
 
 def identity(name: str) -> dict[str, Any]:
-    """Versions and settings, to tell one study from another."""
+    """Versions and settings, which distinguish one study from another."""
     packages = ["doubleml", "scikit-learn", *(["lightgbm"] if name == "doubleml-lightgbm" else [])]
     settings = [repr(model) for binary in (False, True) for model in RIVALS[name](binary, 0)]
     return {**{package: importlib.metadata.version(package) for package in packages}, "settings": settings}
@@ -84,7 +85,7 @@ def fit(name: str, data: pd.DataFrame, seed: int) -> pd.DataFrame:
     models = RIVALS[name](bool(np.isin(y, (0, 1)).all()), seed)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed % 2**31).split(x, a)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # remarks of scikit-learn on column names, and of the lasso on convergence
+        warnings.simplefilter("ignore")  # of scikit-learn about column names, and of the lasso about convergence
         import doubleml
 
         model = doubleml.DoubleMLIRM(

@@ -1,4 +1,4 @@
-"""One million rows: wall time against one statsmodels OLS fit, and peak memory against the design matrix.
+"""One million rows: wall time compared with one statsmodels OLS fit, and peak memory compared with the design matrix.
 
     python benchmarks/scale.py [--rows 1000000] [--covariates 20] [--folds 5] [--repeats 3]
 

@@ -2,11 +2,11 @@
 
     python benchmarks/semisynthetic.py ihdp --data ../shared/data --datasets 0-99 --jobs 2 --learner madnet-paper --folds 1
 
-Data sets are fitted in groups of 16, side by side, each with its number as the seed: those of IHDP have the same treatments and
-covariates, so that with one seed they would also share an rr and its error. Each finished group is
-added to benchmarks/results/<name>.csv, one row per data set, and the summary in <name>.json is updated; after an interruption
-the same command resumes. Learners that correct mu by epsilon rr (SRR) have further columns without the correction, from the
-same networks; learners of mu alone have only the direct estimator.
+Data sets are fitted in groups of 16, side by side. The seed of each is its number: the data sets of IHDP have the same treatments
+and covariates, so that with one seed for all they would also share an rr and its error. Each finished group is added to
+benchmarks/results/<name>.csv, one row per data set, and the summary in <name>.json is updated; after an interruption the same
+command resumes. For learners that correct mu by epsilon rr (SRR), further columns have the estimates of the same networks without
+the correction; learners of mu alone have only the direct estimator.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pandas as pd
 from provenance import record
 from tabulate import tabulate
 from tqdm import tqdm
+from workers import end_with_parent
 
 import riesz
 from riesz.estimators import ESTIMATORS
@@ -37,7 +37,7 @@ GROUP = 16  # data sets that are fitted together
 
 
 def published() -> dict[tuple[str, str], dict[str, float]]:
-    """The paper's mean absolute errors by scenario and learner: from Table 1 if it has them, else from the supplement."""
+    """The paper's mean absolute errors by scenario and learner, from Table 1 or, if they are not there, from the supplement."""
     errors: dict[tuple[str, str], dict[str, float]] = {}
     table = pd.read_csv(HERE / "paper" / "published.csv")
     for row in table.sort_values("table", ascending=False).itertuples():
@@ -176,18 +176,11 @@ def without_srr(fit: riesz.Results) -> dict[str, float]:
 
 
 def prepare_worker() -> None:
-    """Use one thread per worker, and end the worker with the process that started it, even if that is killed."""
+    """Use one thread in this worker, and end it with the process that started it."""
     import torch
 
     torch.set_num_threads(1)
-    parent = parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    Thread(target=wait, daemon=True).start()
+    end_with_parent()
 
 
 def chosen(text: str) -> list[int]:
@@ -210,7 +203,7 @@ class Study:
         return RESULTS / f"{self.source}_{self.learner}_folds{self.folds}_repeats{self.repeats}.csv"
 
     def run(self, data: str, selected: list[int], jobs: int) -> pd.DataFrame:
-        """Fit the data sets that the file lacks, add each finished group to it, and return the rows of the selected data sets."""
+        """Fit the data sets missing in the file, add each finished group to it, and return the rows of the selected data sets."""
         todo = self.missing(selected)
         groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
         options = {"folds": self.folds, "repeats": self.repeats}
@@ -234,26 +227,26 @@ class Study:
                 print("Stopped. Finished groups of data sets are kept; the same command resumes.", flush=True)
                 os._exit(130)  # a pool would first finish the running groups; workers end with this process
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)  # or it would first run all waiting groups
+                pool.shutdown(wait=False, cancel_futures=True)  # otherwise all waiting groups would run first
                 raise
         return pd.read_csv(self.file).query("dataset in @selected")
 
     def missing(self, selected: list[int]) -> list[int]:
-        """The data sets that the file lacks, or has with a seed that is not their number."""
+        """The data sets that are missing in the file, or are there with a seed other than their number."""
         if not self.file.exists():
             return selected
-        known = pd.read_csv(self.file, usecols=["dataset", "seed"])
-        done = set(known.loc[known["seed"] == known["dataset"], "dataset"])
+        rows = pd.read_csv(self.file, usecols=["dataset", "seed"])
+        done = set(rows.loc[rows["seed"] == rows["dataset"], "dataset"])
         return [number for number in selected if number not in done]
 
     def keep(self, piece: pd.DataFrame) -> None:
         """Put rows into the file, replacing older ones of the same data sets, and update the summary."""
         whole = piece.round(6)
         if self.file.exists():
-            known = pd.read_csv(self.file)
-            if list(known) != list(piece):
+            earlier = pd.read_csv(self.file)
+            if list(earlier) != list(piece):
                 raise SystemExit(f"{self.file} has other columns than this run. Move it away and run again.")
-            whole = pd.concat([known[~known["dataset"].isin(piece["dataset"])], whole]).sort_values("dataset")
+            whole = pd.concat([earlier[~earlier["dataset"].isin(piece["dataset"])], whole]).sort_values("dataset")
         self.file.parent.mkdir(exist_ok=True)
         partial = self.file.with_suffix(".partial")
         whole.to_csv(partial, index=False)

@@ -1,4 +1,4 @@
-"""The training loop's speed relative to matrix products alone, and the default's cost relative to the paper's settings.
+"""The training loop's speed relative to matrix products alone, and the cost of MADNet's defaults relative to the paper's settings.
 
     python benchmarks/speed.py --data ../shared/data
 
@@ -38,7 +38,7 @@ NETWORKS = {
 
 
 class Clock:
-    """Replaces the training loop, and times it."""
+    """Wraps the training loop and measures its time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -107,7 +107,7 @@ def efficiency(source: IHDP, kind: str, side_by_side: int, rounds: int) -> dict[
 
 
 def cost(source: IHDP, numbers: range) -> dict[str, float]:
-    """Processor time of the default and of the paper's settings, five folds each, alternating."""
+    """Processor time of MADNet's default and of the paper's settings, five folds each, alternating."""
     learners = {"default": riesz.MADNet(), "paper": riesz.MADNet.paper()}
     seconds = dict.fromkeys(learners, 0.0)
     for number in numbers:

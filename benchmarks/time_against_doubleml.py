@@ -3,15 +3,16 @@
     python benchmarks/time_against_doubleml.py [--learner madnet] [--rows 1000 10000 100000] [--draws 10 4 1]
 
 Twenty covariates, smooth and interacting confounding (``smooth`` and ``interacting`` of ``riesz.datasets.hard_cases``). Both
-estimate the average treatment effect of each draw, one after the other in one process with one thread, in turns who is first, so
-that other load on the machine affects both alike. The learner has its default settings, with as many repeats as it recommends;
-DoubleML has five folds, one repeat, 200 trees with 15 leaves and learning rate 0.05 (rivals.py). Both have fitted once before the
-clock starts. Seconds are of processor time.
+estimate the average treatment effect of each draw, one after the other in one process with one thread. They take turns in being
+first, so that other load on the machine affects both alike. The learner has its default settings, with as many repeats as it
+recommends; DoubleML has five folds, one repeat, 200 trees with 15 leaves and learning rate 0.05 (rivals.py). Both fit once before
+times are measured. Seconds are of processor time.
 
-Each finished draw is one line of benchmarks/raw/time_<name>.jsonl (not committed); after an interruption the same command
-resumes. With ``--afresh`` it starts anew: times of one table should come from one run on one machine. The table goes to
-benchmarks/results/time_<name>.csv, one row per case and n: mean seconds, their ratio, and for both coverage, root mean square error
-in oracle standard errors and median width relative to the oracle's. The JSON file beside it compares the ratios with the limits.
+Each finished draw is one line of benchmarks/raw/time_<name>.jsonl (not committed); after an interruption the same command resumes.
+``--afresh`` starts over: times of one table should come from one run on one machine. The table goes to
+benchmarks/results/time_<name>.csv, one row per case and n: mean seconds, their ratio, and for both coverage, root mean square
+error in oracle standard errors and median width relative to the oracle's. The JSON file beside it compares the ratios with the
+limits.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from provenance import PACKAGES, record
 HERE = Path(__file__).parent
 CASES = ("smooth", "interacting")
 RIVAL = "doubleml-lightgbm"
-#: rows to the largest ratio that the issue of the default learner allows
+#: number of rows to the largest acceptable ratio for the default learner
 LIMITS = {1_000: 3.0, 10_000: 2.0, 100_000: 2.0}
 FIGURES = ("coverage", "rms_oracle_error", "median_width")
 
 
 @dataclass(frozen=True)
 class BothFits:
-    """Both methods on one data set; a key is the case, the number of rows and that of the draw, as text."""
+    """Both methods on one data set; a key is the case, the number of rows and the number of the draw, as text."""
 
     methods: tuple[trials.Method, trials.Method]
 
@@ -58,7 +59,7 @@ class BothFits:
 
 
 def keys(rows: Sequence[int], draws: Sequence[int]) -> list[str]:
-    """Draws have even numbers: what is measured is time."""
+    """The keys of all fits. Draws have even numbers, those for tuning, because this study mainly measures time."""
     return [
         f"{name} {n} {2 * number}"
         for n, count in zip(rows, draws, strict=True)
@@ -91,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--draws", type=int, nargs="+", default=[10, 4, 1], help="one number per number of rows")
-    parser.add_argument("--afresh", action="store_true", help="forget what was measured before")
+    parser.add_argument("--afresh", action="store_true", help="delete earlier measurements and start over")
     trials.add_arguments(parser, jobs=1)
     given = parser.parse_args(arguments)
     if len(given.rows) != len(given.draws):
@@ -135,7 +136,7 @@ def judged(n: int, ratio: float) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The model of the processor, if the system tells it."""
+    """The model of the processor, if the system reports it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

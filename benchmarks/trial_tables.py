@@ -19,7 +19,7 @@ ALL = "all"
 Record = Mapping[str, Any]
 Limits = tuple[float, float]
 
-#: what is asked of the default learner on random worlds: lowest and highest value, of the fits without an error
+#: targets of the default learner on random worlds, lowest and highest value, for the fits without an error
 TARGETS: dict[str, Limits] = {
     "errors": (0, 0),
     "coverage_unwarned": (0.93, 0.97),
@@ -57,7 +57,7 @@ def intervals(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def figures(frame: pd.DataFrame) -> dict[str, float]:
-    """The figures of some intervals; fits that raised an error are counted, and left out of all else."""
+    """Summary figures of some intervals; fits that raised an error are counted, and left out otherwise."""
     fitted = frame[~frame["has_error"]]
     covered, warned = fitted["covered"], fitted["warned"]
     return {
@@ -100,7 +100,7 @@ def by_factor(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ordered(levels: pd.Series) -> list[str]:
-    """Ranges such as 300-800 by their first number, words by the alphabet."""
+    """Sort ranges such as 300-800 by their first number, and words alphabetically."""
     return sorted(
         levels.unique(), key=lambda level: (float(first) if (first := level.split("-")[0]).isdigit() else 0, level)
     )
@@ -133,7 +133,7 @@ def warning_shares(records: Sequence[Record], factor: str | None = None) -> dict
 
 
 def candidates(records: Sequence[Record]) -> pd.DataFrame | None:
-    """The figures of each candidate of a stack by itself; None if the fits keep none."""
+    """The figures of each candidate of a stack by itself; None if the records have no candidates."""
     lines = []
     for record in records:
         truths = {parameter["parameter"]: parameter for parameter in record["parameters"]}
@@ -166,7 +166,7 @@ def candidates(records: Sequence[Record]) -> pd.DataFrame | None:
 
 
 def facts(records: Sequence[Record], frame: pd.DataFrame) -> dict[str, Any]:
-    """What the JSON file beside a table says: overall figures, targets, warnings, errors and versions of the library."""
+    """The content of the JSON file beside a table: overall figures, targets, warnings, errors and versions of the library."""
     overall = figures(frame)
     covered = frame.loc[~frame["has_error"], "covered"]
     alone = candidates(records)
@@ -183,16 +183,16 @@ def facts(records: Sequence[Record], frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def shown(table: pd.DataFrame, told: Mapping[str, Any]) -> str:
-    """Table, targets and what a reader must not overlook, as text."""
+def shown(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
+    """Table, targets, warnings and errors, as text."""
     lines = [table.round(3).to_string(index=False), ""]
-    for name, entry in told["targets"].items():
+    for name, entry in facts["targets"].items():
         value = "none" if entry["value"] is None else f"{entry['value']:.4g}"
         lines.append(
             f"{name:20} {value:>8}   {entry['from']:g} to {entry['to']:g}   {'met' if entry['met'] else 'NOT met'}"
         )
-    lines += [f"warned by {kind}: {share:.1%}" for kind, share in told["warnings"].items()]
-    lines += [f"{count} x error: {error}" for error, count in told["errors"].items()]
-    if len(told["library"]) > 1:
-        lines.append(f"These fits are from several versions of the library: {told['library']}")
+    lines += [f"warned by {kind}: {share:.1%}" for kind, share in facts["warnings"].items()]
+    lines += [f"{count} x error: {error}" for error, count in facts["errors"].items()]
+    if len(facts["library"]) > 1:
+        lines.append(f"These fits are from several versions of the library: {facts['library']}")
     return "\n".join(lines)

@@ -1,9 +1,9 @@
-"""Fits on data with known truth: what is recorded of each, the file of a study, and the processes that do the work.
+"""Fits on data with known truth: the record of a fit, the file of a study, and the processes that run it.
 
 A :class:`Case` is one data set with its truth and the oracle's estimate. ``measure`` fits a learner to it and returns a record;
-``run`` measures many cases in several processes with one thread each and adds each record to the study's file, as one line of
-JSON, when it is finished. So a study that was stopped, or killed, resumes where it stopped. A fit that raises an error gives a
-record with that error.
+``run`` measures many cases in several processes with one thread each and adds each finished record to the study's file, as one
+line of JSON. So a study that was stopped or killed resumes where it stopped. A fit that raises an error gives a record with that
+error.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +30,7 @@ import pandas as pd
 import rivals
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
+from workers import end_with_parent
 
 import riesz
 from riesz.diagnostics.warnings import RULES
@@ -79,12 +79,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Method:
-    """What is fitted: a learner of riesz, or a rival by its name.
+    """The method of a fit: a learner of riesz, or a rival by its name.
 
     Attributes
     ----------
     name : str
-        For the names of files.
+        Used in the names of files.
     learner : Learner or str
     options : mapping
         Further keywords of :func:`riesz.estimate`; none for a rival.
@@ -114,9 +114,9 @@ def method(text: str, name: str | None = None, options: Sequence[str] = ()) -> M
     text : str
         The name of a learner or of a rival, or an expression such as ``riesz.MADNet(networks=1)``.
     name : str, optional
-        For the names of files; an expression needs one.
+        Used in the names of files; required for an expression.
     options : sequence of str
-        Such as ``repeats=1``.
+        Keywords of the fit, such as ``repeats=1``.
     """
     if text in rivals.RIVALS:
         if options:
@@ -124,17 +124,17 @@ def method(text: str, name: str | None = None, options: Sequence[str] = ()) -> M
         return Method(name or text, text)
     is_expression = "(" in text
     if is_expression and name is None:
-        raise SystemExit(f"--learner {text!r} needs a --name, from which the names of its files are made.")
-    given: dict[str, Any] = {}
+        raise SystemExit(f"--learner {text!r} needs a --name, which is used in the names of its files.")
+    keywords: dict[str, Any] = {}
     for option in options:
         keyword, _, value = option.partition("=")
-        given[keyword] = _value(value)
+        keywords[keyword] = _value(value)
     try:
         learner = eval(text, {"riesz": riesz}) if is_expression else text  # the user's own command line
-        settings = riesz.settings.Settings(learner=learner, **given)  # refuses wrong names before any fit
+        settings = riesz.settings.Settings(learner=learner, **keywords)  # refuses wrong names before any fit
     except (riesz.RieszError, AttributeError, TypeError) as error:
         raise SystemExit(f"--learner or --options: {error}") from error
-    return Method(name or text, settings.learner, given)
+    return Method(name or text, settings.learner, keywords)
 
 
 def _value(text: str) -> Any:
@@ -148,7 +148,7 @@ def _value(text: str) -> Any:
 
 
 def measure(case: Case, method: Method) -> dict[str, Any]:
-    """Fit, and return the record: facts of the fit, and under ``parameters`` one mapping per parameter."""
+    """Fit, and return the record: facts about the fit, and under ``parameters`` one mapping per parameter."""
     shape = {"rows": len(case.data), "covariates": case.data.shape[1] - 2}
     record: dict[str, Any] = {"key": case.key, "library": library(), "labels": dict(case.labels), **shape}
     start = time.process_time()
@@ -164,7 +164,9 @@ def measure(case: Case, method: Method) -> dict[str, Any]:
     table = table.loc[list(case.names)]  # a fit orders arms by their labels
     table = table.assign(truth=case.truth, oracle=case.oracle, oracle_std_error=case.oracle_std_error)
     covered = (table["low"] <= table["truth"]) & (table["truth"] <= table["high"])
-    table["covered"] = [bool(c) if has else None for c, has in zip(covered, table["low"].notna(), strict=True)]
+    table["covered"] = [
+        bool(c) if has_interval else None for c, has_interval in zip(covered, table["low"].notna(), strict=True)
+    ]
     return plain({**record, "parameters": table.rename_axis("parameter")})
 
 
@@ -181,7 +183,7 @@ def _learner(case: Case, method: Method, start: float) -> tuple[pd.DataFrame, di
 
 
 def parameters(fit: riesz.Results) -> pd.DataFrame:
-    """One row per parameter: estimate, standard error, interval, and the health of rr."""
+    """One row per parameter: estimate, standard error, interval, largest weight and effective number of rows."""
     interval = fit.conf_int()
     table = pd.DataFrame({"estimate": fit.params, "std_error": fit.bse, "low": interval[0], "high": interval[1]})
     if not fit.model.learner.learns_rr:
@@ -190,7 +192,7 @@ def parameters(fit: riesz.Results) -> pd.DataFrame:
 
 
 def remarks(fit: riesz.Results) -> dict[str, Any]:
-    """Warnings, the summary's first note, and, where a fit has them, candidates and their weights."""
+    """Warnings, the summary's first note and, for a stack, the candidates and their weights."""
     texts = list(fit.warnings())
     rules: dict[str, str] = {}
     if texts:
@@ -201,12 +203,12 @@ def remarks(fit: riesz.Results) -> dict[str, Any]:
         "warnings": [rules.get(text, "other") for text in texts],
         "first_warning": texts[0] if texts else None,
         "first_note": notes[0] if notes else None,
-        "candidates": offered(fit, "candidates"),
-        "stacking": offered(fit, "stacking"),
+        "candidates": stack_table(fit, "candidates"),
+        "stacking": stack_table(fit, "stacking"),
     }
 
 
-def offered(fit: riesz.Results, name: str) -> Any:
+def stack_table(fit: riesz.Results, name: str) -> Any:
     """A table that only fits of a stack have, as a property or a method; None if this fit has none."""
     try:
         table = getattr(fit, name, None)
@@ -216,10 +218,10 @@ def offered(fit: riesz.Results, name: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON holds it: a table as a list of its rows, and None for numbers that are not finite."""
+    """A value that JSON can hold: a table becomes a list of its rows, and numbers that are not finite become None."""
     if isinstance(value, pd.DataFrame):
-        named = value.reset_index() if any(value.index.names) or value.index.dtype != np.int64 else value
-        return plain(named.to_dict("records"))
+        table = value.reset_index() if any(value.index.names) or value.index.dtype != np.int64 else value
+        return plain(table.to_dict("records"))
     if isinstance(value, pd.Series):
         return plain(value.rename(value.name or "value").to_frame())
     if isinstance(value, Mapping):
@@ -235,7 +237,7 @@ def plain(value: Any) -> Any:
 
 @cache
 def library() -> str:
-    """Which version of the folder riesz/ is used: its checksum in git, marked if files differ from it."""
+    """The version of the folder riesz/: its checksum in git, with a mark if files were changed."""
     git = ["git", "-C", str(ROOT)]
     try:
         tree = subprocess.run([*git, "rev-parse", "--short", "HEAD:riesz"], capture_output=True, text=True, check=True)
@@ -256,14 +258,14 @@ class StudyLines:
     ----------
     path : Path
     identity : mapping
-        What the study is, one entry for each thing in which studies may differ.
+        What distinguishes this study from others, one entry per property.
     """
 
     path: Path
     identity: Mapping[str, Any]
 
     def open(self) -> dict[Any, dict[str, Any]]:
-        """The finished records by key. A new file is begun; a line that was cut off is removed."""
+        """The finished records by key. Begins the file if there is none, and removes incomplete lines."""
         identity = plain(self.identity)
         if not self.path.exists() or not self.path.read_bytes():
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -272,11 +274,15 @@ class StudyLines:
         lines = list(read_lines(self.path))
         if not lines or "key" in lines[0]:
             raise SystemExit(f"{self.path} is not the file of a study. Give another --name, or move it away.")
-        known, *records = lines
-        other = [name for name in {**known, **identity} if known.get(name) != identity.get(name)]
-        if other:
-            told = "; ".join(f"{name} is {known.get(name)!r} there and {identity.get(name)!r} here" for name in other)
-            raise SystemExit(f"{self.path} holds another study: {told}. Give another --name, or move the file away.")
+        header, *records = lines
+        differing = [name for name in {**header, **identity} if header.get(name) != identity.get(name)]
+        if differing:
+            differences = "; ".join(
+                f"{name} is {header.get(name)!r} there and {identity.get(name)!r} here" for name in differing
+            )
+            raise SystemExit(
+                f"{self.path} holds another study: {differences}. Give another --name, or move the file away."
+            )
         if len(lines) != self.path.read_bytes().count(b"\n") or not self.path.read_bytes().endswith(b"\n"):
             self._replace(lines)
         return {record["key"]: record for record in records}
@@ -299,12 +305,12 @@ class StudyLines:
 
 
 def _has_error(line: Mapping[str, Any]) -> bool:
-    """Whether the fit of a record, or one of its fits, raised an error."""
+    """Whether a fit of a record raised an error."""
     return any(entry.get("error") is not None for entry in (line, *line.get("fits", {}).values()))
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a study's file; what was cut off is left out."""
+    """The complete lines of a study's file; incomplete ones are left out."""
     for line in path.read_text(errors="replace").split("\n")[:-1]:
         try:
             yield json.loads(line)
@@ -313,13 +319,13 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class Work(Protocol):
-    """What processes do; it is sent to them, so its functions are those of modules."""
+    """The work of the processes; it is pickled, so its functions must be defined in modules."""
 
     def __call__(self, key: Any) -> dict[str, Any]:
         """The record of this key, with the entry ``key``."""
 
     def warm_up(self) -> None:
-        """Called once per process, so that no time of a fit is for imports."""
+        """Called once per process, so that the time of a fit does not include imports."""
 
 
 @dataclass(frozen=True)
@@ -338,13 +344,13 @@ class OneFit:
 
 
 def warm_up(method: Method) -> None:
-    """Fit once, to a few rows."""
-    draw, nothing = riesz.datasets.get("binary").draw(100, seed=0).data, np.zeros(1)
-    measure(Case(0, {}, draw, "y ~ treat(a) + .", riesz.ATE(), ["ATE"], nothing, nothing, nothing), method)
+    """Fit once to a few rows, so that everything is imported."""
+    data, zero = riesz.datasets.get("binary").draw(100, seed=0).data, np.zeros(1)
+    measure(Case(0, {}, data, "y ~ treat(a) + .", riesz.ATE(), ["ATE"], zero, zero, zero), method)
 
 
 def run(file: StudyLines, keys: Sequence[Any], work: Work, jobs: int, title: str) -> list[dict[str, Any]]:
-    """Do the work that the file lacks, and return the records of all keys.
+    """Do the work that is missing in the file, and return the records of all keys.
 
     Parameters
     ----------
@@ -386,26 +392,19 @@ def _records(work: Work, todo: Sequence[Any], jobs: int) -> Iterator[dict[str, A
 
 
 def _begin_worker(work: Work) -> None:
-    """End with the process that started this one, even if that is killed, and warm up."""
+    """Prepare a worker process: it ignores interrupts, ends with the process of the study, and warms up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the study handles interrupts
-    parent = parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    Thread(target=wait, daemon=True).start()
+    end_with_parent()
     work.warm_up()
 
 
 def add_arguments(parser: argparse.ArgumentParser, jobs: int = 2) -> None:
     """The arguments that the scripts of studies share."""
     parser.add_argument("--learner", default="linear")
-    parser.add_argument("--name", help="for the names of files; by default the learner's")
+    parser.add_argument("--name", help="used in the names of files; by default that of the learner")
     parser.add_argument("--options", nargs="*", default=[], help="keywords of the fit, such as repeats=1")
     parser.add_argument("--jobs", type=int, default=jobs, help="processes with one thread each; 0: in this process")
-    parser.add_argument("--retry", action="store_true", help="fit those again that raised an error")
+    parser.add_argument("--retry", action="store_true", help="repeat the fits that raised an error")
 
 
 def command(given: argparse.Namespace) -> str:

@@ -2,15 +2,15 @@
 
     python benchmarks/worlds.py --kind binary --seeds odd --from 10001 --count 1000 --learner linear --jobs 2
 
-Learners are tuned on even seeds and judged on odd ones. A learner is a name (``linear``), an expression with a ``--name`` for its
-files (``--learner "riesz.MADNet(networks=1)" --name madnet-one``) or, for binary worlds, a rival (``doubleml-lightgbm``,
-``doubleml-lasso-rf``; see rivals.py). Further keywords of the fit: ``--options repeats=1 folds=2``.
+Learners are tuned on even seeds and judged on odd ones. A learner is a name (``linear``), an expression with a ``--name`` that is
+used in the names of its files (``--learner "riesz.MADNet(networks=1)" --name madnet-one``) or, for binary worlds, a rival
+(``doubleml-lightgbm``, ``doubleml-lasso-rf``; see rivals.py). Further keywords of the fit: ``--options repeats=1 folds=2``.
 
 Each finished world is one line of benchmarks/raw/worlds_<kind>_<name>_<seeds>.jsonl (not committed); after an interruption the
 same command resumes. A fit that raises an error is kept as such and counted; ``--retry`` fits those again. The table goes to
-benchmarks/results/worlds_<kind>_<name>.csv, one row per level of each factor, and overall figures beside the targets to the
-JSON file beside it; those of even seeds go to benchmarks/raw/. Columns are explained in trial_tables.py. Seconds are of
-processor time, of the fit alone, in a process with one thread.
+benchmarks/results/worlds_<kind>_<name>.csv, one row per level of each factor, and the JSON file beside it compares overall figures
+with the targets; both go to benchmarks/raw/ for even seeds. Columns are explained in trial_tables.py. Seconds are of processor
+time, of the fit alone, in a process with one thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Benchmarks go on where they stopped, and what their pages say is what the committed result files hold."""
+"""Benchmarks resume where they stopped, and their pages agree with the committed result files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> object:
-    """Import a script by its name, with its neighbours in reach."""
+    """Import a script by its name, with the folder of the scripts in the search path."""
     for folder in (BENCHMARKS, BENCHMARKS / "paper"):
         monkeypatch.syspath_prepend(folder)
     return importlib.import_module
@@ -31,13 +31,13 @@ def tables(script) -> ModuleType:
     return script("tables")
 
 
-def test_tables_of_the_paper_are_those_of_the_files(tables: ModuleType) -> None:
-    """`python benchmarks/paper/tables.py --write` makes them anew."""
+def test_tables_of_the_paper_agree_with_the_result_files(tables: ModuleType) -> None:
+    """`python benchmarks/paper/tables.py --write` updates them."""
     text = tables.README.read_text()
     assert tables.placed(text) == text
 
 
-def test_a_table_without_a_place_is_told(tables: ModuleType) -> None:
+def test_a_table_without_a_place_is_an_error(tables: ModuleType) -> None:
     with pytest.raises(SystemExit, match="one place for table 1"):
         tables.placed("no marks")
 
@@ -68,7 +68,7 @@ def ihdp(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_study_goes_on_where_it_stopped(
+def test_a_study_resumes_where_it_stopped(
     script, ihdp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     semisynthetic = script("semisynthetic")
@@ -171,7 +171,7 @@ def test_worlds_record_the_fit_beside_the_truth_of_the_same_parameter(worlds: Mo
     assert table.loc[0, ["factor", "fits", "intervals"]].tolist() == ["all", 2, 4]
 
 
-def test_worlds_go_on_where_they_stopped(worlds: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_worlds_resume_where_they_stopped(worlds: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     arguments = ["--seeds", "even", "--learner", "linear", "--jobs", "0", "--count"]
     worlds.main([*arguments, "2"])
     file = tmp_path / "raw" / "worlds_binary_linear_even.jsonl"
@@ -435,10 +435,10 @@ def test_rivals_are_for_binary_worlds(worlds: ModuleType) -> None:
 
 
 def test_tables_that_only_stacks_have(script) -> None:
-    offered = script("trials").offered
+    stack_table = script("trials").stack_table
     data = riesz.datasets.get("binary").draw(200, seed=0).data
     fit = riesz.ate("y ~ treat(a) + x1", data, learner="kernel_embedding")
-    assert offered(fit, "no_such_table") is None
-    assert offered(fit, "diagnostics") is None  # refused, because this learner has no rr
-    pd.testing.assert_frame_equal(offered(fit, "tidy"), fit.tidy())
-    assert offered(fit, "estimates").equals(fit.estimates)
+    assert stack_table(fit, "no_such_table") is None
+    assert stack_table(fit, "diagnostics") is None  # refused, because this learner has no rr
+    pd.testing.assert_frame_equal(stack_table(fit, "tidy"), fit.tidy())
+    assert stack_table(fit, "estimates").equals(fit.estimates)

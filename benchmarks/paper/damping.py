@@ -2,10 +2,10 @@
 
     python benchmarks/paper/damping.py --data DATA --out damping.png
 
-One IHDP data set, 200 epochs, the paper's network and settings. Writes benchmarks/paper/results/damping.csv (one row an epoch, one
-column a setting: the signed violation h_n(beta_perp) on the validation rows) and damping.json (how far it swings), and draws the
-figure. A finished setting is not run again. The paper does not say how fast its multiplier ascends; here a step adds 0.1 times
-the violation; the faster it ascends, the wilder it swings.
+One IHDP data set, 200 epochs, the paper's network and settings. Writes benchmarks/paper/results/damping.csv (the signed violation
+h_n(beta_perp) on the validation rows, one row per epoch and one column per setting) and damping.json (the size of the
+oscillation), and draws the figure. A finished setting is not run again. The paper does not state the step size of its
+multiplier; here a step adds 0.1 times the violation. Larger steps oscillate more.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python benchmarks/paper/doubleml_agreement.py
 
-Wants doubleml from PyPI. Fails when an estimate or a standard error differs by more than 1e-6; the differences go to
-benchmarks/paper/results/doubleml_agreement.json. DoubleML divides variances by n where riesz has n - 1; that is undone here.
+Needs doubleml from PyPI. Fails if an estimate or a standard error differs by more than 1e-6; the differences go to
+benchmarks/paper/results/doubleml_agreement.json. DoubleML divides variances by n and riesz by n - 1, for which this script
+adjusts.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def main() -> None:
     record(
         HERE / "results" / "doubleml_agreement.json", "python benchmarks/paper/doubleml_agreement.py", facts, packages
     )
-    assert largest < TOLERANCE, f"riesz and DoubleML differ by {largest:.2g}; wanted less than {TOLERANCE:g}"
+    assert largest < TOLERANCE, f"riesz and DoubleML differ by {largest:.2g}; expected less than {TOLERANCE:g}"
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
     python benchmarks/paper/learning_rates.py --data DATA --out learning_rates.png
 
-Twenty IHDP data sets, each with a seed of its own (treatments and covariates are the same in all of them), the paper's networks,
-one stage without stopping. rr is read on the fifth of the rows that is kept for validation; the outcome is centred and scaled by
-its standard deviation. MADNet's rr is rescaled on those rows, as its estimators do; RieszNet's is its own. Writes
+Twenty IHDP data sets, each with a different seed (treatments and covariates are the same in all of them), the paper's networks,
+one stage without early stopping. rr is evaluated on the fifth of the rows that is held out for validation; the outcome is centred
+and scaled by its standard deviation. MADNet's rr is rescaled on those rows, as in its estimators; RieszNet's is not. Writes
 benchmarks/paper/results/learning_rates.csv (mean and standard error over data sets by epoch) and learning_rates.json (the largest
-|mean| after epoch 50), and draws the figure. A finished setting is not run again. The paper does not give its two rates; here they
-are its own for the first stage on IHDP, and ten times that, which is its own on BHP.
+|mean| after epoch 50), and draws the figure. A finished setting is not run again. The paper does not state its two rates; here they
+are its rate for the first stage on IHDP, and ten times that, which is its rate on BHP.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OUT = HERE / "results" / "learning_rates.csv"
 
 
 def kept(fit: riesz.Results, number: int) -> np.ndarray:
-    """The validation rows of the only network of a fit."""
+    """The validation rows of a fit with one network."""
     seed = np.random.SeedSequence([number, 1]).spawn(1)[0].generate_state(1)[0]
     state = int(np.random.SeedSequence(int(seed)).generate_state(3)[0])
     strata = fit.model.blueprint.design.strata
@@ -55,7 +55,7 @@ def course(source: IHDP, numbers: range, name: str, rate: float) -> pd.DataFrame
         rows, history = kept(fit, number), fit.history.set_index("epoch")
         rr, a = fit.riesz_representer.to_numpy().ravel()[rows], table["a"].to_numpy()[rows]
         if name == "RieszNet":  # its rr needs no rescaling, so the last epoch can be checked against the fit
-            assert np.isclose(np.mean(rr * a), history["rr_anchor"].iloc[-1], atol=1e-3), "other rows were kept"
+            assert np.isclose(np.mean(rr * a), history["rr_anchor"].iloc[-1], atol=1e-3), "the validation rows differ"
         truth = source.effects(number)[rows].mean() / table["y"].std(ddof=0)
         courses.append(
             pd.DataFrame({"rr_anchor": history["rr_anchor"] - 1, "ipw": history["ipw"] - truth}).assign(dataset=number)
@@ -75,10 +75,10 @@ def draw(courses: pd.DataFrame, path: str) -> None:
         ):
             ax = axes[row, column]
             ax.axhline(0.0, color="0.6", linewidth=0.8)
-            for name, own in courses[courses["rate"] == rate].groupby("learner"):
-                ax.plot(own["epoch"], own[quantity], label=name)
-                low, high = (own[quantity] + sign * own[f"{quantity}_std_error"] for sign in (-1, 1))
-                ax.fill_between(own["epoch"], low, high, alpha=0.25)
+            for name, course in courses[courses["rate"] == rate].groupby("learner"):
+                ax.plot(course["epoch"], course[quantity], label=name)
+                low, high = (course[quantity] + sign * course[f"{quantity}_std_error"] for sign in (-1, 1))
+                ax.fill_between(course["epoch"], low, high, alpha=0.25)
             if column == 0:
                 ax.set_ylabel(label)
         axes[0, column].set_title(f"learning rate {rate:g}", fontsize=10)

@@ -2,12 +2,12 @@
 
     python benchmarks/paper/tables.py                            print the tables
     python benchmarks/paper/tables.py --write                    and put them into benchmarks/paper/README.md
-    python benchmarks/paper/tables.py --run 1 --data DATA        first run what is missing of Table 1 (or 2, or 3)
+    python benchmarks/paper/tables.py --run 1 --data DATA        first run the missing fits of Table 1 (or 2, or 3)
 
-A run can be stopped at any time and goes on from there. Learners of Table 1 and the multiheaded ones of Table 2 are run on all data
-sets, the others on IHDP 0-199 and BHP 0-99. BHP is in the paper's definition, against the truth
-divided by the treatment's range, and in natural units beside it. A distance is that of two mean absolute errors in standard errors,
-as if they were independent.
+A run can be stopped at any time, and the same command resumes it. Learners of Table 1 and the multi-headed ones of Table 2 are run
+on all data sets, the others on IHDP 0-199 and BHP 0-99. Errors on BHP are shown in the paper's definition, relative to the truth
+divided by the treatment's range, and in natural units. "Apart" is the difference between two mean absolute errors in standard
+errors, treating them as independent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
 README = HERE / "README.md"
 ALL = {"ihdp": 1000, "bhp": 200}  # data sets of a scenario
-SOME = {"ihdp": 200, "bhp": 100}  # of the supplement's variants
+SUBSET = {"ihdp": 200, "bhp": 100}  # of the supplement's variants
 
 
 def results(scenario: str, learner: str) -> pd.DataFrame | None:
@@ -34,7 +34,7 @@ def results(scenario: str, learner: str) -> pd.DataFrame | None:
 
 
 def errors(frame: pd.DataFrame, column: str, as_printed: bool) -> pd.Series:
-    """Absolute errors; as printed in the paper, they compare with the truth divided by the treatment's range."""
+    """Absolute errors; those printed in the paper are relative to the truth divided by the treatment's range."""
     return (frame[column] - frame["truth"] / (frame["range"] if as_printed else 1.0)).abs()
 
 
@@ -136,7 +136,7 @@ def placed(text: str) -> str:
             f"{start}.*?{end}", lambda _, body=start + content + "\n" + end: body, text, flags=re.DOTALL
         )
         if count != 1:
-            raise SystemExit(f"{README.name} wants one place for table {table}, between {start.strip()} and {end}.")
+            raise SystemExit(f"{README.name} must have one place for table {table}, between {start.strip()} and {end}.")
     return text
 
 
@@ -144,7 +144,7 @@ def planned(published: pd.DataFrame, table: int) -> dict[tuple[str, str], int]:
     """The number of data sets per scenario and learner of a table."""
     main = published["table"].eq(1) | (published["table"].eq(2) & published["architecture"].eq("multiheaded"))
     pairs = published[["scenario", "learner"]].agg(tuple, axis=1)
-    return {key: (ALL if key in set(pairs[main]) else SOME)[key[0]] for key in pairs[published["table"] == table]}
+    return {key: (ALL if key in set(pairs[main]) else SUBSET)[key[0]] for key in pairs[published["table"] == table]}
 
 
 def run(table: int, data: str, jobs: int) -> None:
@@ -160,15 +160,13 @@ def run(table: int, data: str, jobs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="put the tables into the README, too")
-    parser.add_argument(
-        "--run", type=int, choices=(1, 2, 3), help="a table whose missing results are to be content first"
-    )
+    parser.add_argument("--run", type=int, choices=(1, 2, 3), help="a table whose missing fits are run first")
     parser.add_argument("--data", help="the folder with the IHDP and BHP files")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     if arguments.run:
         if arguments.data is None:
-            parser.error("--run wants --data, the folder with the IHDP and BHP files")
+            parser.error("--run needs --data, the folder with the IHDP and BHP files")
         run(arguments.run, arguments.data, arguments.jobs)
     for table, content in tables().items():
         print(f"\nTable {table}\n\n{content}")
