@@ -123,7 +123,7 @@ def test_a_file_that_does_not_say_of_which_study_it_is_is_refused(tmp_path: Path
     path = tmp_path / "draws.csv"
     run(path, range(2))
     Path(f"{path}.json").unlink()
-    with pytest.raises(riesz.RieszError, match=r"draws\.csv\.json, which says of which study they are, is missing"):
+    with pytest.raises(riesz.RieszError, match=r"draws\.csv\.json, which describes their study, is missing"):
         run(path, range(2))
 
 

@@ -1,1 +1,1 @@
-"""Sample splitting: folds, repeats, copies of rows, trimming, threads and progress."""
+"""Sample splitting: folds, repeats, stacking of learners, copies of rows, untrained levels, trimming, threads and progress."""

@@ -1,7 +1,7 @@
 """Rows that are copies of one another, which must not be on both sides of a split.
 
-A row with frequency 3 and the same row three times are the same data. A copy reveals the outcome of the other copies, so errors
-are understated if folds separate copies, if validation rows have copies among the training rows, or if one copy is left out.
+A row with frequency 3 and the same row three times are the same data. A copy reveals the outcome of the other copies, so standard
+errors are too small if folds separate copies, if validation rows have copies among the training rows, or if one copy is left out.
 Copies are therefore kept in one fold and learned from as one row whose weight is the sum of theirs.
 
 Rows count as copies only if the outcome is continuous: two people may well have the same 0/1 outcome and the same few covariates.
@@ -21,7 +21,7 @@ _DISTINCT = 0.5  # and at least this many per distinct row
 
 
 def find_copies(design: Design) -> Labels | None:
-    """The number of each row's distinct row, in order of first appearance, shape (n,); None if there are no copies.
+    """For each row the number of its distinct row, in order of first appearance, shape (n,); None if there are no copies.
 
     Rows are copies if they agree in outcome, columns, treatment, cluster and readings of the moment, and no other row has that
     outcome.
@@ -53,7 +53,7 @@ def find_copies(design: Design) -> Labels | None:
 
 
 def _same(design: Design, other: Labels) -> npt.NDArray[np.bool_]:
-    """Whether each row is a copy of the row ``other`` gives for it, shape (n,)."""
+    """Whether each row is a copy of the row that ``other`` gives for it, shape (n,)."""
     z, treatment, weights, groups = design.z, design.treatment, design.link_weights, design.groups
     same = (z == z[other]).all(axis=1) & (treatment == treatment[other]).all(axis=1)
     same &= (weights == weights[:, other]).all(axis=0)

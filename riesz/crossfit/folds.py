@@ -16,8 +16,8 @@ Labels = npt.NDArray[np.intp]
 def draw_part(n: int, most: int, seed: int | Sequence[int]) -> Labels:
     """At most ``most`` of the numbers 0 to n - 1, in ascending order; all of them if n is not larger.
 
-    They are drawn at random, because every k-th row may be of one kind if rows come in pairs or waves. With the same seed, a
-    larger subset contains a smaller one.
+    They are drawn at random, because every k-th row may be of the same kind if rows come in pairs or survey waves. With the same
+    seed, a larger subset contains a smaller one.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Work in several threads: how to stop it, and how many threads BLAS and torch may use meanwhile.
+"""Runs work in several threads that can be stopped, and sets how many threads BLAS and torch use meanwhile.
 
 Python cannot stop a thread from outside, so long loops call :func:`go_on`. The number of threads that BLAS and torch use is a
-setting of the whole process: after fits that overlap in time, it must be what it was before the first of them.
+setting of the whole process; after fits that overlap in time it must be the same as before the first of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def go_on() -> None:
 
 
 def in_threads(work: Callable[[Task], Result], tasks: Sequence[Task], stop: Event) -> list[Result]:
-    """Do every task in a separate thread, and return the results in order.
+    """Run every task in a separate thread, and return the results in order.
 
     If a task fails, or on an interrupt, ``stop`` is set and the error is raised. Threads that do not react within a second, because
     a library call takes long, are not waited for: they end when that call does, or with the process.
@@ -115,7 +115,7 @@ class _Limit:
 
 
 def _set_threads(numbers: Iterable[tuple[Any, int]]) -> None:
-    """Set the number of threads of libraries, also if another thread has set it before.
+    """Set the number of threads of libraries, even if another thread has set it before.
 
     Newer versions of threadpoolctl let only one thread of a process set the number for OpenBLAS, and silently ignore the others.
     """
@@ -133,7 +133,7 @@ _limit = _Limit()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for BLAS and torch inside the block, also if blocks of several threads overlap.
+    """One thread for BLAS and torch inside the block, even if blocks of several threads overlap.
 
     Torch needs its own limit: once its number of threads is set, limits for BLAS do not affect its matrix products.
     """

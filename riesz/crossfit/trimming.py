@@ -65,7 +65,7 @@ def trim(crossfit: CrossFit, trimming: Trimming | None, design: Design) -> Cross
     )
     if trimming.value is not None and capped > _MOST_CAPPED:
         hint = f" For a quantile write trim='{100 * trimming.value:g}%'." if trimming.value < 1 else ""
-        warn(f"trim={trimming.value:g} caps |rr| on {capped:.0%} of the rows, so little of it is left.{hint}")
+        warn(f"trim={trimming.value:g} caps |rr| on {capped:.0%} of the rows, a large share.{hint}")
     candidates = tuple(
         replace(candidate, predictions=_capped(candidate.predictions, trimming, design))
         for candidate in crossfit.candidates

@@ -16,15 +16,16 @@ from riesz.design.design import Design
 from riesz.errors import DataError, listing
 from riesz.syntax.caller import warn
 
-#: Share of rows with untrained levels from which they are an error. By chance, all rows of a rare level may be in one fold: with
-#: five folds, two rows are with probability 1/5, four rows with probability 1/125. Such levels are a small share of any sample, and
-#: so is the confounding that is not removed. If levels are nested in clusters, the share is close to one.
+#: Smallest share of rows with untrained levels that is an error. By chance, all rows of a rare level may be in one fold: with five
+#: folds, this happens to two rows with probability 1/5, to four rows with probability 1/125. Such levels are a small share of any
+#: sample, and so is the confounding that is not removed. If levels are nested in clusters, the share is close to one.
 MOST_UNTRAINED = 0.1
-#: Warn from this many untrained rows, in units of sqrt(n). If k such rows differ from the others by one standard deviation of the
-#: outcome, they move the estimate by k / n standard deviations; its standard error is about 2 / sqrt(n), here twenty times as much.
+#: Warn if there are more untrained rows than this, in units of sqrt(n). If k such rows differ from the others by one standard
+#: deviation of the outcome, they move the estimate by k / n standard deviations; its standard error is about 2 / sqrt(n), here
+#: twenty times as much.
 _FEW = 0.1
 _FEWEST_REFUSED = 10  # rows: in a sample of fewer than a hundred, a share of a tenth may be chance
-_LOOK = 512  # training rows that are enough to see that most columns vary
+_LOOK = 512  # training rows that are checked first: most columns vary among them
 
 
 def refuse_untrained(design: Design, splits: Sequence[Sequence[Split]]) -> None:
@@ -35,23 +36,23 @@ def refuse_untrained(design: Design, splits: Sequence[Sequence[Split]]) -> None:
         for split in repeat:
             for z, names in ((design.z, design.names), references):
                 constant = _constant(z, split.train)
-                strange = z[np.ix_(split.test, constant)] != z[split.train[0], constant]
-                rows[split.test] |= strange.any(axis=1)
-                columns |= {names[j] for j in constant[strange.any(axis=0)]}
+                differs = z[np.ix_(split.test, constant)] != z[split.train[0], constant]
+                rows[split.test] |= differs.any(axis=1)
+                columns |= {names[j] for j in constant[differs.any(axis=0)]}
         count, share = int(rows.sum()), float(rows.mean())
         if count <= _FEW * np.sqrt(len(rows)):
             continue
-        named = listing(sorted(columns), 3)
+        levels = listing(sorted(columns), 3)
         if share >= MOST_UNTRAINED and count >= _FEWEST_REFUSED:
             raise DataError(
-                f"{count:,} of {len(rows):,} rows have a level of a factor ({named}) that no row outside their fold has, so its "
+                f"{count:,} of {len(rows):,} rows have a level of a factor ({levels}) that no row outside their fold has, so its "
                 "effect would never be trained, and the formula's fixed effects would be lost. Remove them beforehand: "
                 "subtract each unit's mean from outcome, treatment and covariates, or replace the factor by each unit's mean of "
                 "treatment and covariates. Or fit without sample splitting: folds=1, learner=riesz.Linear(0, 0), the "
                 "within estimator. If the levels are only rare, merge them."
             )
         warn(
-            f"{count:,} of {len(rows):,} rows have a level ({named}) that no row outside their fold has; they are predicted as "
+            f"{count:,} of {len(rows):,} rows have a level ({levels}) that no row outside their fold has; they are predicted as "
             "another level. Merge rare levels, or drop these rows."
         )
         return

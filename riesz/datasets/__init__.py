@@ -3,7 +3,7 @@
 ``get(name)`` returns a :class:`Simulation`: samples to draw, the true mu, the population value of any estimand and the true Riesz
 representer. ``random_world(seed, kind)`` draws a data-generating process from a seed, with its truth and an oracle.
 ``load_birthweight()`` reads Cattaneo's birth-weight data and ``load_rand()`` the RAND health insurance experiment. Nothing is
-fitted or downloaded.
+downloaded.
 
 Examples
 --------
@@ -54,8 +54,10 @@ def get(name: str) -> Simulation:
     Examples
     --------
     >>> from riesz import datasets
-    >>> datasets.get("gasoline").draw(n=2, seed=1).data.columns.tolist()
-    ['log_quantity', 'log_price', 'log_income', 'household_size', 'region', 'urban', 'age']
+    >>> datasets.get("gasoline").draw(n=2, seed=1).data.iloc[:, :5].round(2)
+       log_quantity  log_price  log_income  household_size     region
+    0          5.16       0.36       10.52               1  northeast
+    1          6.18       0.52       11.48               5  northeast
     """
     if name not in SIMULATIONS:
         raise DataError(

@@ -1,4 +1,4 @@
-r"""Fixed simulations that are hard for learners nobody tuned on them, each with its truth, true mu and true rr.
+r"""Fixed simulations that are hard for learners not tuned on them, each with its truth, true mu and true rr.
 
 The estimand is the average effect of a binary treatment; the analyst sees y, a and the covariates, and writes
 ``y ~ treat(a) + .``. With e standard normal:
@@ -12,8 +12,8 @@ The estimand is the average effect of a binary treatment; the analyst sees y, a 
   :math:`y = 210 + 10 a + 27.4 z_1 + 13.7 (z_2 + z_3 + z_4) + e`. The analyst sees :math:`\exp(z_1 / 2)`,
   :math:`z_2 / (1 + \exp z_1) + 10`, :math:`(z_1 z_3 / 25 + 0.6)^3` and :math:`(z_2 + z_4 + 20)^2` (Kang and Schafer 2007).
 - ``strong_confounding`` (n = 2000): ten normal covariates, :math:`u = (x_1 + x_2 + x_3 + x_4) / 2`,
-  :math:`\mathrm{logit} P(A=1|x) = 4u`; mu bends where there are hardly any rows of an arm to show it,
-  :math:`y = u + a + 2a (-u - 1)_+ - 2 (1 - a) (u - 1)_+ + e`, and both bends raise the effect.
+  :math:`\mathrm{logit} P(A=1|x) = 4u`; mu is nonlinear where one arm has hardly any rows,
+  :math:`y = u + a + 2a (-u - 1)_+ - 2 (1 - a) (u - 1)_+ + e`, and both nonlinear terms raise the effect.
 - ``smooth``, ``interacting`` (n = 1000): twenty normal covariates, for studies of time and error at any n. The logit is
   :math:`g = 0.6 x_1 + 0.6 \sin 1.5 x_2 + 0.3 (x_3^2 - 1)` or :math:`g = 0.5 x_1 + 0.7 x_1 x_2 - 0.5 x_3 x_4`, and
   :math:`y = 1.5 g + 0.5 x_5 + a (1 + 0.5 x_6) + e`.
@@ -45,7 +45,7 @@ Columns = Mapping[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class HardDraw:
-    """A sample with what is true of each row.
+    """A sample with the truth about each row.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class HardCase:
     ----------
     name : str
     n : int
-        Rows of a draw, unless it is given another number.
+        Rows of a draw, unless ``draw()`` gets another number.
     truth : float
         The average treatment effect.
     covariates : callable

@@ -54,7 +54,7 @@ class Draw:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Data with a known truth.
+    """A distribution to draw data from, with a known truth.
 
     Parameters
     ----------
@@ -81,8 +81,11 @@ class Simulation:
     --------
     >>> from riesz import datasets
     >>> simulation = datasets.get("binary")
-    >>> simulation.draw(n=3, seed=1).data.columns.tolist()
-    ['y', 'a', 'x1', 'x2', 'x3', 'x4', 'x5']
+    >>> simulation.draw(n=3, seed=1).data.round(1)
+         y  a   x1   x2   x3   x4  x5
+    0 -0.1  1  0.0  1.8  1.3 -1.9   0
+    1  0.1  0  1.8 -0.8 -0.4  1.0   1
+    2 -1.7  0 -1.4 -0.3  0.2  0.2   0
     >>> simulation.truth(simulation.questions["ate"]).round(6)
     array([1.])
     """
@@ -165,10 +168,10 @@ class Simulation:
         """
         psi, size = self._expectation(estimand, self.grid)
         coarser, _ = self._expectation(estimand, self._coarser_grid)
-        doubt = float(np.max(np.abs(psi - coarser) / np.maximum(size, 1e-300)))
-        if doubt > INEXACT:
+        error = float(np.max(np.abs(psi - coarser) / np.maximum(size, 1e-300)))
+        if error > INEXACT:
             warn(
-                f"The truth of {self.name} for this estimand has a relative error of about {doubt:.1g}, because the moment jumps "
+                f"The truth of {self.name} for this estimand has a relative error of about {error:.1g}, because the moment jumps "
                 "or bends between the points of the quadrature. Let policies switch at 0 (log_income at 10.5, age at 50), or "
                 "average over a large draw instead."
             )
@@ -198,7 +201,7 @@ class Simulation:
 
     @property
     def plain_formula(self) -> str:
-        """The treatment and every covariate, untransformed: nothing about the shape of mu."""
+        """The treatment and every covariate, untransformed, so that it contains no information about the shape of mu."""
         treatment = self.assignment.treatment
         reference = f", reference={treatment.reference!r}" if treatment.categorical else ""
         return f"{self.outcome.name} ~ treat({treatment.name}{reference}) + ."
@@ -236,18 +239,18 @@ class Simulation:
         components = self._bind(estimand, grid.frame)
         m = np.stack([component.moment(Mu(), grid.frame).apply(self.mu) for component in components])
         normalizer = np.stack([np.asarray(component.normalizer(grid.frame), dtype=float) for component in components])
-        share = grid.mean(normalizer)
-        return grid.mean(m) / share, grid.mean(np.abs(m)) / np.abs(share)
+        mean_normalizer = grid.mean(normalizer)
+        return grid.mean(m) / mean_normalizer, grid.mean(np.abs(m)) / np.abs(mean_normalizer)
 
     def _bind(self, estimand: Estimand, frame: pd.DataFrame) -> tuple[Component, ...]:
         treatment = self.assignment.treatment
         kind = estimand.treatment_kind(frame[treatment.name])
-        has = "arms" if treatment.levels else "number"
-        if kind not in (has, "any"):
-            is_so = "has arms" if treatment.levels else "is continuous"
+        simulated_kind = "arms" if treatment.levels else "number"
+        if kind not in (simulated_kind, "any"):
+            description = "has arms" if treatment.levels else "is continuous"
             raise EstimandError(
-                f"`{estimand.verb}` does not apply to the simulation {self.name}, whose treatment `{treatment.name}` {is_so}. Use "
-                f"{', '.join(self.questions)} or a custom moment."
+                f"`{estimand.verb}` does not apply to the simulation {self.name}, whose treatment `{treatment.name}` "
+                f"{description}. Use {', '.join(self.questions)} or a custom moment."
             )
         sample = Sample(frame, treatment, np.arange(len(frame)), len(frame))
         with warnings.catch_warnings():

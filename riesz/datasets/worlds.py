@@ -8,9 +8,9 @@ b (baseline) and t (effect) of mean zero and standard deviation one (``world_fun
 - ``"arms"``: three arms, :math:`\mathrm{softmax}(0, c_1 + s\,g_1(x), c_2 + s\,g_2(x))`, with one effect per active arm;
 - ``"continuous"``: :math:`A|x \sim N(s\, g(x), 1)`, :math:`\mu(a, x) = b(x) + a\,\{\tau + h\, t(x)\} + k\,\sin a`,
 
-each mapped through the outcome's link: the mean itself (normal or t3 noise), a logit (binary) or a logarithm (counts). A third
-of the worlds has s of 1.5 to 2, a third 1 to 1.5, a third 0.3 to 1. The truth is the mean of m(mu) over a million rows; its error
-is about a thousandth of the standard deviation of m(mu).
+each mapped through the outcome's link: the mean itself (normal or t3 noise), a logit (binary) or a logarithm (counts). In a third
+of the worlds s is between 1.5 and 2, in a third between 1 and 1.5, in a third between 0.3 and 1. The truth is the mean of m(mu)
+over a million rows; its error is about a thousandth of the standard deviation of m(mu).
 
 The worlds are frozen: the same seed gives the same world in every version. A test checks this.
 """
@@ -119,7 +119,7 @@ class World:
 
     @property
     def formula(self) -> str:
-        """The treatment and every covariate, untransformed: nothing about the shape of mu."""
+        """The treatment and every covariate, untransformed, so that it contains no information about the shape of mu."""
         return "y ~ treat(a, reference='none') + ." if self.kind == "arms" else "y ~ treat(a) + ."
 
     @property
@@ -139,8 +139,9 @@ class World:
         --------
         >>> from riesz import datasets
         >>> world = datasets.random_world(3, "binary")
-        >>> world.draw().shape[0] == world.n
-        True
+        >>> data = world.draw()
+        >>> print(f"{len(data)} rows, {data['a'].mean():.0%} of them treated")
+        381 rows, 54% of them treated
         """
         rng = np.random.default_rng([self.seed, KINDS.index(self.kind), 1, draw])
         x = self._covariates(self.n, rng, self.covariates)

@@ -1,7 +1,7 @@
-"""Whether a value is of the type that a dataclass declares for it: the content of files is checked before use.
+"""Checks that values read from files have the types that their dataclasses declare.
 
-Python does not check annotations, and so a damaged file could put text where an array belongs. Only the annotations
-that stored dataclasses use are supported.
+Python does not check annotations, so a damaged file could hold text in place of an array. Only the annotations that stored
+dataclasses use are supported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-_HINTS: dict[type, dict[str, Any]] = {}  # they are slow to resolve
+_HINTS: dict[type, dict[str, Any]] = {}  # kept, because they are slow to resolve
 
 
 def check_fields(instance: Any) -> None:

@@ -1,8 +1,9 @@
 """The file: a zip archive with one JSON document and the arrays it refers to.
 
-A checksum of all content tells an altered file when it is loaded, not when some later question stumbles over it. Whoever
-alters a file can make a new checksum: that nothing in it is ever run does not rest on it, nor does the limit on its size. A few
-bytes can unpack to gigabytes, so what the file says of its sizes is added up before anything is unpacked.
+A checksum of all content detects a changed file when it is loaded, and not only when a later call fails. It is no protection
+against manipulation, because a changed file can have a new checksum; the rule that nothing in a file is run, and the limit on its
+size, do not depend on it. A few bytes can unpack to gigabytes, so the sizes that the file declares are added up before anything is
+unpacked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from riesz.errors import ArgumentError, DataError
 from riesz.storage.paths import open_file, write_file
 from riesz.version import __version__
 
-FORMAT = 3  # to be raised whenever older versions could misread what is written; 1 and 2 are read as well
+FORMAT = 3  # to be raised when older versions could misread new files; formats 1 and 2 can be read, too
 ALLOWED = 2**30  # bytes that any file may unpack to: 1 GB
 RATIO = 100  # a larger file may unpack to this many times its size
 _DOCUMENT = "riesz.json"
@@ -41,7 +42,7 @@ _DAMAGE = (
     OSError,
     RecursionError,
     NotImplementedError,
-    SyntaxError,  # these two from numpy, of an array's header
+    SyntaxError,  # numpy raises this and the next for the header of an array
     tokenize.TokenError,
 )
 
@@ -49,7 +50,7 @@ AnyArray = npt.NDArray[Any]
 
 
 class Archive(NamedTuple):
-    """What a file holds.
+    """The content of a file.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class Archive(NamedTuple):
         The document.
     arrays : dict
     allowed : float
-        Bytes that may be made of it.
+        Number of bytes that reading the content may create.
     """
 
     content: Any
@@ -71,7 +72,7 @@ def write_archive(path: Any, content: Any, arrays: Mapping[str, AnyArray]) -> No
 
 
 def to_bytes(content: Any, arrays: Mapping[str, AnyArray]) -> bytes:
-    """The same in memory, for pickle."""
+    """Write a document and its arrays to memory, for pickle."""
     buffer = io.BytesIO()
     _write(buffer, content, arrays)
     return buffer.getvalue()
@@ -111,7 +112,7 @@ def read_archive(path: Any, largest: float | None = None) -> Archive:
 
 
 def from_bytes(content: bytes) -> Archive:
-    """The same from memory; pickle's content is the caller's, so its size has no limit."""
+    """Read a document and its arrays from memory. Content from pickle has no limit of its size, because the caller trusts it."""
     return _read(io.BytesIO(content), "The pickled object", math.inf)
 
 
@@ -140,7 +141,7 @@ def _read(handle: BinaryIO, name: str, largest: float | None) -> Archive:
 
 
 def _members(archive: zipfile.ZipFile, name: str, allowed: float) -> dict[str, zipfile.ZipInfo]:
-    """The members by name, after their sizes have been added up; unpacking never gives more than the sizes that they state."""
+    """The members by name, after a check of their total size. Unpacking never gives more bytes than the sizes that they declare."""
     listed = archive.infolist()
     members = {member.filename: member for member in listed}
     if _DOCUMENT not in members:
@@ -163,7 +164,7 @@ def _gigabytes(count: float) -> str:
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
-    """An array, made only if its header and the member's size agree."""
+    """An array, created only if its header and the member's size agree."""
     with archive.open(member) as handle:
         version = np.lib.format.read_magic(handle)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[
@@ -187,7 +188,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
 
 
 def _native(values: AnyArray) -> AnyArray:
-    """With the order of bytes of this machine."""
+    """The values in the byte order of this machine."""
     return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
@@ -202,7 +203,7 @@ def checksum(content: Any, arrays: Mapping[str, AnyArray]) -> str:
 
 
 def damaged(file: object, error: object) -> DataError:
-    """What to say of a file whose content makes no sense."""
+    """The error for a file with invalid content."""
     return DataError(f"{str(file)!r} is damaged or was altered ({error}); nothing was loaded. Save the fit again.")
 
 

@@ -1,7 +1,7 @@
 """Dataclasses as JSON and arrays, and back.
 
-Only dataclasses with the decorator :func:`stored` are written, and only they are made when a file is read: a file names a type,
-never code. The fields of what is made must have the types that the dataclass declares.
+Only dataclasses with the decorator :func:`stored` are written, and only they are created when a file is read: a file names types
+and holds no code. The fields of a created object must have the types that its dataclass declares.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ AnyArray = npt.NDArray[Any]
 
 T = TypeVar("T")
 
-#: Name in files to type, filled by :func:`stored`.
+#: Types by their names in files, filled by :func:`stored`.
 TYPES: dict[str, type] = {}
 
 
 def stored(kind: type[T]) -> type[T]:
-    """A decorator for dataclasses that files hold, under the name of the class; a file can make no other type.
+    """Decorate a dataclass that files may hold, under the name of the class. Reading a file creates no other types.
 
-    ``conversion.py`` turns the fields in older files into those of today.
+    ``conversion.py`` converts the fields of older files.
 
     Examples
     --------
@@ -46,9 +46,11 @@ def stored(kind: type[T]) -> type[T]:
     Rope(length=3.0)
     >>> del TYPES["Rope"]
     """
-    known = TYPES.setdefault(kind.__name__, kind)
-    if (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
-        raise TypeError(f"Two stored types have the name {kind.__name__}: {known!r} and {kind!r}. Rename one of them.")
+    registered = TYPES.setdefault(kind.__name__, kind)
+    if (registered.__module__, registered.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise TypeError(
+            f"Two stored types have the name {kind.__name__}: {registered!r} and {kind!r}. Rename one of them."
+        )
     TYPES[kind.__name__] = kind
     return kind
 
@@ -58,7 +60,7 @@ class UnstorableError(RieszError):
 
 
 class Writer:
-    """Turns values into JSON, and sets arrays aside.
+    """Turns values into JSON, and collects their arrays.
 
     Attributes
     ----------
@@ -67,17 +69,17 @@ class Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, AnyArray] = {}
-        self._known: dict[int, str] = {}
+        self._names: dict[int, str] = {}
 
     def array(self, values: AnyArray) -> str:
-        """Set an array aside; the same array is kept once."""
-        if id(values) not in self._known:
-            self._known[id(values)] = name = f"a{len(self.arrays)}"
+        """Collect an array, only once if it is written again, and return its name."""
+        if id(values) not in self._names:
+            self._names[id(values)] = name = f"a{len(self.arrays)}"
             self.arrays[name] = values
-        return self._known[id(values)]
+        return self._names[id(values)]
 
     def texts(self, texts: Sequence[str]) -> dict[str, str]:
-        """Many texts as two arrays, since a million of them would make a document that is slow to read."""
+        """Many texts as two arrays, because a document with a million texts is slow to read."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         lengths = np.array([len(item) for item in encoded], dtype=np.int64)
         return {"lengths": self.array(lengths), "bytes": self.array(np.frombuffer(b"".join(encoded), dtype=np.uint8))}
@@ -116,23 +118,23 @@ class Reader:
     Parameters
     ----------
     arrays : mapping
-    most : float
-        Bytes that may be made of them, each time that an array is named: a file may name one array many times.
+    allowed : float
+        Number of bytes that reading may create. An array counts each time that the file refers to it.
     find : callable, optional
-        Called with the name of a type that is not registered yet, to import the module that may define it. It must not import
-        anything because a file says so.
+        Called with the name of a type that is not registered yet, to import the module that may define it. It must import only
+        modules of the package, whatever the name is.
     """
 
     def __init__(
-        self, arrays: Mapping[str, AnyArray], most: float = np.inf, find: Callable[[str], object] = str
+        self, arrays: Mapping[str, AnyArray], allowed: float = np.inf, find: Callable[[str], object] = str
     ) -> None:
-        self._arrays, self._left, self._find = arrays, most, find
+        self._arrays, self._left, self._find = arrays, allowed, find
 
     def spend(self, count: int) -> None:
-        """Count bytes that are about to be made."""
+        """Count bytes that are about to be created."""
         self._left -= count
         if self._left < 0:
-            raise ValueError("it names the same content too often")
+            raise ValueError("it refers to the same content too often")
 
     def array(self, name: Any) -> AnyArray:
         """An array by its name."""
@@ -182,9 +184,9 @@ class Reader:
             case {"date": str(text)}:
                 return datetime.date.fromisoformat(text)
             case {"type": str(name), "fields": dict(items)} if self._is_known(name):
-                today, values = convert(name, items)
+                current, values = convert(name, items)
                 fields_read = {str(key): self.read(item) for key, item in values.items()}
-                return self._make(today, complete(today, fields_read, self._make))
+                return self._make(current, complete(current, fields_read, self._make))
         raise ValueError(f"unknown content {str(value)[:60]}")
 
     @staticmethod

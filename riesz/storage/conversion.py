@@ -1,7 +1,7 @@
-"""Content of older files, turned into what today's types expect.
+"""Converts the content of older files into the fields of the current types.
 
 In: the name of a stored type and its fields as JSON, as an earlier version wrote them. Out: the name and the fields as this version
-writes them. What this version no longer has is kept as description and numbers, without the ability to predict
+writes them. What this version no longer has becomes a placeholder: description and numbers, without the ability to predict
 (``results/placeholders.py``).
 """
 
@@ -29,7 +29,7 @@ def convert(name: str, fields: Fields) -> Content:
 
 
 def complete(name: str, values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
-    """Fields that have been read, with those that an older file lacks.
+    """Add the fields that an older file lacks to those that have been read.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def complete(name: str, values: Fields, make: Callable[[str, Fields], Any]) -> F
         A stored type of this version.
     values : dict
     make : callable
-        Makes a stored type from its name and its fields.
+        Creates a stored type from its name and its fields.
     """
     if name not in _COMPLETIONS:
         return values
-    lacking, change = _COMPLETIONS[name]
-    return values if lacking in values else change(values, make)
+    field, add = _COMPLETIONS[name]
+    return values if field in values else add(values, make)
 
 
 def _linked_weights(values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
@@ -62,17 +62,17 @@ def _linked_values(values: Fields, make: Callable[[str, Fields], Any]) -> Fields
 
 
 def _compact_tables(values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
-    """Format 2 and before: tables were kept as they are."""
-    today = {name: value for name, value in values.items() if name not in ("values", "treatment")}
+    """Format 2 and before: tables were stored in full."""
+    compact = {name: value for name, value in values.items() if name not in ("values", "treatment")}
     for name in ("values", "treatment"):
         table = values[name]
         width = table.shape[1]
         fields = {"constants": np.zeros(width), "places": np.arange(width), "varying": table}
-        today[f"kept_{name}"] = make("Compact", fields)
-    return today
+        compact[f"kept_{name}"] = make("Compact", fields)
+    return compact
 
 
-#: Stored type to a field that older files lack, and what adds it.
+#: By stored type: a field that older files lack, and the function that adds it.
 _COMPLETIONS: dict[str, tuple[str, Callable[[Fields, Callable[[str, Fields], Any]], Fields]]] = {
     "Moment": ("links", _linked_weights),
     "Linked": ("links", _linked_values),
@@ -81,7 +81,7 @@ _COMPLETIONS: dict[str, tuple[str, Callable[[Fields, Callable[[str, Fields], Any
 
 
 def _each_component(field: str) -> Callable[[str, Fields], Content]:
-    """Format 2 and before: a field with one function per component had the type of one that they share."""
+    """Format 2 and before: a field with one function per component had the type of a function that components share."""
 
     def change(name: str, fields: Fields) -> Content:
         part = fields[field]

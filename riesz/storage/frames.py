@@ -1,7 +1,7 @@
-"""Data frames as JSON and arrays, and back: numbers as they are, labels as codes, dates as counts, intervals as their ends.
+"""Data frames as JSON and arrays, and back: numbers unchanged, labels as codes, dates as counts, intervals as their ends.
 
-Columns of other kinds (nested values, time zones) are left out and named. Files of format 1 are read, too: there whole numbers
-with missing values were floats, and levels that are intervals or dates were text.
+Columns of other kinds (nested values, time zones) are left out and reported. Files of format 1 can also be read: in these, whole
+numbers with missing values are floats, and levels that are intervals or dates are text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLOSED = ("left", "right", "both", "neither")
 
 
 def write_frame(frame: pd.DataFrame, writer: Writer) -> dict[str, Any]:
-    """A frame as JSON; ``lost`` names the columns that could not be stored."""
+    """A frame as JSON; ``lost`` holds the names of columns that could not be stored."""
     columns, lost = [], []
     for name in frame.columns:
         try:
@@ -34,10 +34,10 @@ def write_frame(frame: pd.DataFrame, writer: Writer) -> dict[str, Any]:
 
 
 def read_frame(stored: Any, reader: Reader) -> pd.DataFrame:
-    """The frame back."""
+    """A frame from its JSON."""
     rows, names = stored["rows"], [name for name, _ in stored["columns"]]
     if type(rows) is not int or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ValueError("a table whose rows or names make no sense")
+        raise ValueError("a table with an invalid number of rows or invalid names")
     columns = {name: _read_column(spec, reader) for name, spec in stored["columns"]}
     if any(len(column) != rows for column in columns.values()):
         raise ValueError("columns of different lengths")
@@ -67,7 +67,7 @@ def _write_column(column: pd.Series, writer: Writer) -> dict[str, Any]:
 
 
 def _write_objects(column: pd.Series, writer: Writer) -> dict[str, Any]:
-    """A column of Python's objects or of Arrow's values, by what it holds."""
+    """A column of Python objects or Arrow values, by the kind of its values."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind in ("string", "empty"):
         codes, labels = pd.factorize(column)
@@ -104,7 +104,7 @@ def _write_nullable(column: pd.Series, dtype: str, writer: Writer) -> dict[str, 
 
 
 def _write_levels(levels: pd.Index, writer: Writer) -> dict[str, Any]:
-    """The levels of a category; of those of several types, the odd ones become what is printed of them."""
+    """The levels of a category. If they have several types, those that are not numbers, truth values or text become text."""
     try:
         return _write_column(pd.Series(levels), writer)
     except UnstorableError:
@@ -189,7 +189,7 @@ def _read_text(spec: Any, reader: Reader) -> pd.Series:
 
 
 def write_index(index: pd.Index, writer: Writer) -> dict[str, Any]:
-    """Row labels as JSON; those that cannot be stored become what is printed of them."""
+    """Row labels as JSON; those that cannot be stored become text."""
     if isinstance(index, pd.RangeIndex):
         return {"kind": "range", "range": [index.start, index.stop, index.step]}
     levels = [_write_labels(pd.Series(index.get_level_values(level)), writer) for level in range(index.nlevels)]
@@ -199,12 +199,12 @@ def write_index(index: pd.Index, writer: Writer) -> dict[str, Any]:
 def _write_labels(labels: pd.Series, writer: Writer) -> dict[str, Any]:
     try:
         return _write_column(labels, writer)
-    except UnstorableError:  # periods, time zones, tuples: their text still tells the rows apart, and reads the same
+    except UnstorableError:  # periods, time zones, tuples: their text still identifies the rows
         return _write_column(pd.Series([str(label) for label in labels]), writer)
 
 
 def read_index(spec: Any, reader: Reader, rows: int) -> pd.Index:
-    """The row labels back."""
+    """Row labels from their JSON."""
     if spec["kind"] == "range":
         index: pd.Index = pd.RangeIndex(*(int(part) for part in spec["range"]))
     else:

@@ -1,4 +1,4 @@
-"""Where files are: paths as users give them, and writing that leaves either the whole new file or the old one."""
+"""Checks paths, and writes files so that a write that fails leaves an existing file unchanged."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def as_path(path: Any, verb: str) -> Path:
-    """The path that a user gave, or an error that says what was got."""
+    """The path of an argument; an error if it is not a path."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         got = "an open file" if isinstance(path, io.IOBase) else f"a {type(path).__name__}"
         raise ArgumentError(f"{verb} got {got}, {path!r:.80}; expected a path, such as 'fit.riesz'.")
     text = os.fsdecode(path)
     if not text or "\0" in text:
-        raise DataError(f"{verb} got the path {text!r}, which names no file; expected a path such as 'fit.riesz'.")
+        raise DataError(
+            f"{verb} got the path {text!r}, which is not the path of a file; expected a path such as 'fit.riesz'."
+        )
     return Path(text)
 
 
 def write_file(path: Any, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file under a name of its own in the same folder, and rename it when it is complete.
+    """Write a file under a temporary name in the same folder, and rename it when it is complete.
 
-    Whatever goes wrong, a file that was there before stays as it was. Several processes may write the same path at once: the
-    last one that is done stays.
+    If anything fails, an existing file is unchanged. Several processes may write the same path at once; the file of the process
+    that finishes last remains.
     """
     file = as_path(path, "save()")
     try:
@@ -66,7 +68,7 @@ def _reason(error: OSError, file: Path) -> str:
     if error.errno in _FORBIDDEN:
         return "its folder is not writable. Save to another folder."
     if error.errno == errno.ENOENT:
-        return f"there is no folder {str(file.parent)!r}. Make it first, or save to another one."
+        return f"there is no folder {str(file.parent)!r}. Create it first, or save to another one."
     return f"{error.strerror or error}. Save to another path."
 
 
@@ -75,9 +77,9 @@ def open_file(path: Any) -> tuple[Path, BinaryIO]:
     file = as_path(path, "load()")
     try:
         if file.is_dir():
-            raise DataError(f"{str(file)!r} is a folder; expected the path that fit.save() was given.")
+            raise DataError(f"{str(file)!r} is a folder; expected the path of a file that fit.save() wrote.")
         if not file.is_file():
-            raise DataError(f"There is no file {str(file)!r}. Give the path that fit.save() was given.")
+            raise DataError(f"There is no file {str(file)!r}. Give the path of a file that fit.save() wrote.")
         return file, open(file, "rb")
     except OSError as error:
         raise DataError(f"The file {str(file)!r} cannot be opened: {error.strerror or error}.") from error

@@ -1,7 +1,7 @@
-"""The file of a simulation study: rows as CSV, and beside it a JSON file that says which study they belong to.
+"""The files of a simulation study: a CSV file with the draws, and a JSON file that describes the study.
 
-A study that is stopped, or killed, goes on from its file. So the file must hold one study and whole draws: another study is
-refused, with what differs, and lines that were cut off while they were written are dropped.
+A study that was interrupted continues from its file. The file must therefore hold one study and complete draws: the draws of
+another study raise an error that names the differences, and lines that were cut off while they were written are dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # addresses in memory differ betwe
 
 
 def words(value: object) -> Any:
-    """A setting as a file keeps it: plain values as they are, arrays by their content, all else by its text.
+    """A setting as the file holds it: plain values unchanged, arrays as a checksum, everything else as text.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def words(value: object) -> Any:
     return _ADDRESS.sub("", repr(value))
 
 
-def settings_of(name: str, thing: object) -> dict[str, Any]:
+def settings_of(name: str, instance: object) -> dict[str, Any]:
     """The type of an object with settings, and each of them: ``{"learner": "Linear", "learner.penalty": "loo", ...}``.
 
     Examples
@@ -61,42 +61,42 @@ def settings_of(name: str, thing: object) -> dict[str, Any]:
     >>> settings_of("learner", riesz.Linear())["learner.penalty"]
     'loo'
     """
-    if not is_dataclass(thing) or isinstance(thing, type):
-        return {name: words(thing)}
-    settings = {f"{name}.{field.name}": words(getattr(thing, field.name)) for field in fields(thing)}
-    return {name: type(thing).__name__, **settings}
+    if not is_dataclass(instance) or isinstance(instance, type):
+        return {name: words(instance)}
+    settings = {f"{name}.{field.name}": words(getattr(instance, field.name)) for field in fields(instance)}
+    return {name: type(instance).__name__, **settings}
 
 
 class StudyFile:
-    """Where a study keeps its draws.
+    """The draws of a study in a file.
 
     Parameters
     ----------
     path : Path
-        The CSV file; the JSON file is called the same with ``.json`` added.
+        The CSV file; the JSON file has the same name with ``.json`` added.
     identity : mapping
-        What the study is, one entry for each thing in which studies may differ.
+        The settings of the study, one entry for everything in which studies may differ.
     rows : int
-        How many rows a draw has.
+        Number of rows per draw.
     """
 
     def __init__(self, path: Path, identity: Identity, rows: int) -> None:
         self._path, self._rows = path, rows
-        self._beside = Path(f"{path}.json")
-        self._identity = json.loads(json.dumps(identity))  # as it will be read again
+        self._description = Path(f"{path}.json")
+        self._identity = json.loads(json.dumps(identity))  # in the form in which it is read again
 
     def open(self) -> pd.DataFrame:
-        """The draws that are there; what is not whole is taken out of the file, and a new file is begun."""
+        """The complete draws in the file; incomplete ones are removed from it. If there is no file, start one."""
         if self._path.is_dir():
             raise DataError(f"path={str(self._path)!r} is a folder. Give the name of a file in it.")
         try:
             content = self._path.read_bytes() if self._path.exists() else b""
             if not content:
-                self._replace(self._beside, json.dumps(self._identity, indent=2) + "\n")
+                self._replace(self._description, json.dumps(self._identity, indent=2) + "\n")
                 self._replace(self._path, ",".join(COLUMNS) + "\n")
                 return _frame([])
             self._check(content)
-            records = _whole(content, self._rows)
+            records = _complete_draws(content, self._rows)
             text = _text(records)
             if text.encode() != content:
                 self._replace(self._path, text)
@@ -105,7 +105,7 @@ class StudyFile:
         return _frame(records)
 
     def append(self, frame: pd.DataFrame) -> None:
-        """Add the rows of some draws, in one piece."""
+        """Add the rows of draws in a single write."""
         text = frame[list(COLUMNS)].to_csv(header=False, index=False, lineterminator="\n")
         try:
             with self._path.open(
@@ -123,34 +123,35 @@ class StudyFile:
                 f"{self._path} is not the file of a study: its first line is {first[:80]!r}, expected {','.join(COLUMNS)!r}. "
                 "Give another path."
             )
-        if not self._beside.exists():
+        if not self._description.exists():
             raise DataError(
-                f"{self._path} holds draws, but {self._beside}, which says of which study they are, is missing. Give another "
-                "path, or remove the file if it may be made anew."
+                f"{self._path} holds draws, but {self._description}, which describes their study, is missing. Give another "
+                "path, or delete the file to start again."
             )
         try:
-            known = json.loads(self._beside.read_text())
+            stored = json.loads(self._description.read_text())
         except ValueError:
-            known = None
-        if not isinstance(known, dict):
+            stored = None
+        if not isinstance(stored, dict):
             raise DataError(
-                f"{self._beside} cannot be read, so nothing says of which study the draws in {self._path} are. Give another path, "
-                "or remove both files."
+                f"{self._description} cannot be read, so the study of the draws in {self._path} is unknown. Give another path, "
+                "or delete both files."
             )
-        names = list(dict.fromkeys([*known, *self._identity]))
-        other = [name for name in names if known.get(name) != self._identity.get(name)]
-        if other:
-            kind = [name for name in other if "." not in name] or other  # another learner also has other settings
+        names = list(dict.fromkeys([*stored, *self._identity]))
+        different = [name for name in names if stored.get(name) != self._identity.get(name)]
+        if different:
+            # another learner also has other settings, which need no mention
+            main = [name for name in different if "." not in name] or different
             differences = [
-                f"{name} is {known.get(name)!r} there and {self._identity.get(name)!r} here" for name in kind
+                f"{name} is {stored.get(name)!r} there and {self._identity.get(name)!r} here" for name in main
             ]
             raise DataError(
-                f"{self._path} holds the draws of another study: {'; '.join(differences)}. Give another path, or remove the file "
-                "if its draws are not needed any more."
+                f"{self._path} holds the draws of another study: {'; '.join(differences)}. Give another path, or delete the file "
+                "if its draws are no longer needed."
             )
 
     def _replace(self, path: Path, text: str) -> None:
-        """Write a file under another name and rename it, so that it is never there in part."""
+        """Write a file under a temporary name and rename it, so that the file is never incomplete."""
         handle, name = tempfile.mkstemp(prefix=path.name, suffix=".unfinished", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -164,29 +165,30 @@ class StudyFile:
         folder = self._path.parent
         reason = error.strerror or type(error).__name__
         if not folder.is_dir():
-            reason = f"there is no folder {folder}; make it first"
-        return DataError(f"The draws cannot be kept in {self._path}: {reason}.")
+            reason = f"there is no folder {folder}; create it first"
+        return DataError(f"The draws cannot be saved in {self._path}: {reason}.")
 
 
-def _whole(content: bytes, rows: int) -> list[list[str]]:
-    """The lines of whole draws, each once."""
+def _complete_draws(content: bytes, rows: int) -> list[list[str]]:
+    """The lines of complete draws, without repetitions."""
     written = content[: content.rfind(b"\n") + 1].decode(errors="replace")
     draws: dict[int, dict[tuple[str, str], list[str]]] = {}
-    for line in written.splitlines()[1:]:  # by itself: a quote that was cut off must not swallow the next line
+    # line by line: a line that was cut off inside a quote must not take in the next one
+    for line in written.splitlines()[1:]:
         record = next(csv.reader([line]), [])
-        if _is_whole(record):
+        if _is_complete(record):
             draws.setdefault(int(record[2]), {})[record[3], record[4]] = record
     return [record for records in draws.values() if len(records) == rows for record in records.values()]
 
 
-def _is_whole(record: Sequence[str]) -> bool:
+def _is_complete(record: Sequence[str]) -> bool:
     if len(record) != len(COLUMNS) or record[-1] not in ("True", "False"):
         return False
     try:
         _ = int(record[1]), int(record[2]), [float(number) for number in record[5:9] if number]
     except ValueError:
         return False
-    return bool(record[5] and record[7])  # a truth and an estimate there are always
+    return bool(record[5] and record[7])  # truth and estimate are never empty
 
 
 def _text(records: Sequence[Sequence[str]]) -> str:
@@ -198,6 +200,6 @@ def _text(records: Sequence[Sequence[str]]) -> str:
 def _frame(records: Sequence[Sequence[str]]) -> pd.DataFrame:
     columns = dict(zip(COLUMNS, zip(*records, strict=True), strict=True)) if records else dict.fromkeys(COLUMNS, ())
     number = {name: [float(word or "nan") for word in columns[name]] for name in COLUMNS[5:9]}
-    whole = {name: np.array([int(word) for word in columns[name]], dtype=np.int64) for name in ("n", "draw")}
+    integers = {name: np.array([int(word) for word in columns[name]], dtype=np.int64) for name in ("n", "draw")}
     covered = np.array([word == "True" for word in columns["covered"]], dtype=bool)
-    return pd.DataFrame({**columns, **whole, **number, "covered": covered}, columns=list(COLUMNS))
+    return pd.DataFrame({**columns, **integers, **number, "covered": covered}, columns=list(COLUMNS))

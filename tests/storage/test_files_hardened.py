@@ -116,7 +116,7 @@ def test_content_that_is_named_again_and_again(file: Path, small_limit: int) -> 
         content["table"]["columns"] += [[f"c{k}", spec] for k in range(1_000)]
         arrays[spec["values"]] = np.zeros(100_000)
 
-    refused_in_little_memory(repacked(forge(file, change), {}), "names the same content too often", most=2e7)
+    refused_in_little_memory(repacked(forge(file, change), {}), "refers to the same content too often", most=2e7)
 
 
 def test_labels_without_end(file: Path, small_limit: int) -> None:
@@ -124,7 +124,7 @@ def test_labels_without_end(file: Path, small_limit: int) -> None:
         content["table"]["columns"][4][1]["labels"] = {"lengths": "n", "bytes": "b"}
         arrays |= {"n": np.zeros(200_000, dtype=np.int64), "b": np.zeros(0, dtype=np.uint8)}
 
-    refused_in_little_memory(repacked(forge(file, change), {}), "names the same content too often", most=2e7)
+    refused_in_little_memory(repacked(forge(file, change), {}), "refers to the same content too often", most=2e7)
 
 
 @pytest.mark.parametrize("depth", [900, 100_000])
@@ -287,13 +287,13 @@ def test_paths_that_name_no_file(fit: riesz.Results, tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match=rf"{verb} got a int, 3; expected a path"):
             ask(3)
         for path in ("", "a\0b"):
-            with pytest.raises(riesz.DataError, match="names no file"):
+            with pytest.raises(riesz.DataError, match="is not the path of a file"):
                 ask(path)
         with pytest.raises(riesz.DataError, match=f"'{tmp_path}' is a folder"):
             ask(tmp_path)
         with pytest.raises(riesz.DataError, match=r"name too long|There is no file"):
             ask(tmp_path / ("x" * 300))
-    with pytest.raises(riesz.DataError, match=f"there is no folder '{tmp_path}/none'. Make it first"):
+    with pytest.raises(riesz.DataError, match=f"there is no folder '{tmp_path}/none'. Create it first"):
         fit.save(tmp_path / "none" / "fit.riesz")
     with pytest.raises(riesz.DataError, match=r"cannot be saved to .*Not a directory"):
         fit.save(tmp_path / "text" / "fit.riesz")
@@ -728,7 +728,10 @@ def test_the_part_that_makes_no_sense_is_named(file: Path, path: str, value: Any
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda content: content["recipe"].update(formula="y ~ treat(a) + x1"), "give other columns than those of the fit"),
+        (
+            lambda content: content["recipe"].update(formula="y ~ treat(a) + x1"),
+            "give other columns than those of the fit",
+        ),
         (lambda content: content["recipe"].update(formula="y ~ treat(x1) + a"), "its formula .* does not fit its data"),
         (
             lambda content: content["recipe"].update(estimands={"tuple": [{"type": "ATT", "fields": {}}]}),
