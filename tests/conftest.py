@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-# matrices here are small: threads would spend their time waiting for each other, most of all on a busy machine
+# with matrices this small, several threads would slow each other down, above all on a busy machine
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ import riesz
 
 @pytest.fixture(autouse=True, scope="module")
 def closed_form() -> Iterator[None]:
-    """Learn in closed form where a test does not name a learner: it is about all else, and networks would take it minutes.
+    """Use the closed form if a test names no learner: such tests are not about learning, and networks would take minutes.
 
-    By module, since fixtures of that scope fit too, and so that examples in docstrings get the default that readers get.
+    The scope is the module because fixtures of that scope fit, too, and so that examples in docstrings use the default of readers.
     """
     with riesz.defaults.using(learner="linear"):
         yield

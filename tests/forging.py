@@ -1,4 +1,4 @@
-"""Files as a stranger might alter them, with a checksum that is right again."""
+"""Altered files of fits with a correct checksum, as a stranger might produce them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unpack(file: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def pack(file: Path, document: dict[str, Any], arrays: Arrays) -> Path:
-    """Write them with the checksum that belongs to them."""
+    """Write a document and arrays with their checksum."""
     document["checksum"] = checksum(document["content"], arrays)
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("riesz.json", json.dumps(document))

@@ -1,4 +1,4 @@
-"""A learner that is told mu and the propensity: results then depend on nothing that was learned."""
+"""A learner with given mu and propensity, so that results do not depend on learning."""
 
 from __future__ import annotations
 

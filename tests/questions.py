@@ -1,4 +1,4 @@
-"""One question per registered estimand, for tests that loop over the registry: an estimand that is registered is tested at once."""
+"""One question per registered estimand, for tests that loop over the registry, so that a new estimand is tested at once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def settings(estimand: Estimand) -> dict[str, Any]:
 
 
 def is_continuous(estimand: Estimand) -> bool:
-    """Whether it is asked of a continuous treatment; one that takes either is asked of two arms."""
+    """Whether the test uses a continuous treatment; an estimand that allows both kinds is tested with two arms."""
     return estimand.treatment_kind(pd.Series([0.0, 1.0], name="a")) == "number"
 
 
 def frame_of(estimand: Estimand) -> str:
-    """The fixture with its data."""
+    """The name of the fixture with the data for an estimand."""
     return "continuous_frame" if is_continuous(estimand) else "binary_frame"
 
 
@@ -37,5 +37,5 @@ def is_contrast(estimand: Estimand) -> bool:
     treatment = Treatment("a", () if is_continuous(estimand) else (0.0, 1.0), categorical=False)
     data = pd.DataFrame({"a": x if is_continuous(estimand) else np.arange(20) % 2.0, "x1": x, "x2": x**2})
     components = estimand.components(Sample(data, treatment, np.arange(20), 20))
-    moments = [one.moment(Mu(), data).apply(lambda frame: np.ones(len(frame))) for one in components]
+    moments = [component.moment(Mu(), data).apply(lambda frame: np.ones(len(frame))) for component in components]
     return bool(np.allclose(moments, 0.0))

@@ -1,4 +1,4 @@
-"""Imports point left only."""
+"""The architecture: imports point left only, modules and functions are short, and no code is repeated."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 def place(module: str) -> str:
     """The entry of the order that a module belongs to."""
-    found = [name for name in RANK if module == name or module.startswith(name + ".")]
-    assert found, f"{module} has no place in the order of imports"
-    return max(found, key=len)
+    names = [name for name in RANK if module == name or module.startswith(name + ".")]
+    assert names, f"{module} has no place in the order of imports"
+    return max(names, key=len)
 
 
 def imported(path: Path) -> set[str]:
@@ -109,8 +109,8 @@ def test_functions_stay_short(path: Path) -> None:
             assert len(inside) <= 60, f"{node.name} has {len(inside)} lines of code"
 
 
-def test_no_run_of_eight_lines_stands_twice() -> None:
-    """Code, not imports."""
+def test_no_eight_lines_of_code_are_repeated() -> None:
+    """Imports do not count."""
     places: dict[tuple[str, ...], str] = {}
     for path in sorted(ROOT.rglob("*.py")):
         text = path.read_text()
@@ -139,7 +139,7 @@ def test_import_is_fast_and_quiet() -> None:
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_the_design_package_reads_the_shared_arrays(path: Path) -> None:
-    """Elsewhere a design shows its own rows, so that a learner cannot see those of another fold by accident."""
+    """Elsewhere a design shows only its rows, so that a learner cannot use those of another fold by accident."""
     if path.parent == ROOT / "design":
         return
     for node in ast.walk(ast.parse(path.read_text())):
@@ -153,7 +153,7 @@ def _is_design(node: ast.expr) -> bool:
     return not (isinstance(node, ast.Name) and node.id == "self")
 
 
-#: Who may ask a fold's design for the whole sample, and what for.
+#: Modules that may use the whole sample of a fold's design, and for what.
 WHOLE_SAMPLE = {
     "learners.boosting.fits": "the moment is a function of the whole sample",
     "learners.boosting.learner": "points and bins are made once per sample",
@@ -171,7 +171,7 @@ WHOLE_SAMPLE = {
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "learners").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
 )
-def test_learners_that_ask_for_the_whole_sample_are_listed(path: Path) -> None:
+def test_learners_that_use_the_whole_sample_are_listed(path: Path) -> None:
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     asks = any(
         isinstance(node, ast.Attribute) and node.attr == "sample" and _is_design(node.value)

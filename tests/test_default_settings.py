@@ -1,4 +1,4 @@
-"""What verbs do when they are not told."""
+"""The default learner: what verbs use if no learner is given, and how to change it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def restored() -> Iterator[None]:
     riesz.defaults.learner = before
 
 
-def test_verbs_learn_with_a_stack_unless_told_otherwise() -> None:
-    """In a process of its own: here the tests have set another default."""
+def test_verbs_use_a_stack_by_default() -> None:
+    """In another process, because the tests set another default in this one."""
     code = "import riesz; from riesz.settings import chosen; print(chosen(None) == riesz.Stack(), riesz.defaults)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.split(maxsplit=1) == ["True", "Defaults(learner='auto')\n"]
@@ -41,8 +41,8 @@ def test_a_verb_takes_the_default_when_no_learner_is_given(binary_frame: pd.Data
     assert "MADNet" in str(fit.summary())
     pd.testing.assert_series_equal(fit.params, riesz.ate(formula, binary_frame, folds=2, learner=None).params)
     assert riesz.ate(formula, binary_frame, folds=2, learner="linear").model.learner == riesz.Linear()
-    several = riesz.estimate_many(formula, [binary_frame, binary_frame], riesz.ATE(), folds=2)
-    assert [one.model.learner for one in several] == [TINY, TINY]
+    fits = riesz.estimate_many(formula, [binary_frame, binary_frame], riesz.ATE(), folds=2)
+    assert [fit.model.learner for fit in fits] == [TINY, TINY]
 
 
 def test_using_holds_inside_its_block_only() -> None:
@@ -79,19 +79,19 @@ def test_an_unknown_default_is_refused_as_a_verb_would_refuse_it(wrong: object, 
 @pytest.mark.parametrize(("name", "hint"), [("folds", ""), ("learnr", r" Did you mean `learner`\?")])
 def test_other_settings_are_refused(name: str, hint: str) -> None:
     with pytest.raises(
-        riesz.RieszError, match=f"has no '{name}'.{hint} It has learner; everything else is a keyword of the"
+        riesz.RieszError, match=f"has no '{name}'.{hint} Its only setting is learner; everything else is a keyword"
     ):
         setattr(riesz.defaults, name, 3)
     assert not hasattr(riesz.defaults, name)
 
 
-def test_they_show_themselves() -> None:
+def test_defaults_have_a_repr() -> None:
     assert repr(Defaults()) == "Defaults(learner='auto')"
     assert repr(Defaults(riesz.Linear(penalty=0.5))).startswith("Defaults(learner=Linear(penalty=0.5")
 
 
-def test_other_processes_of_a_study_know_the_default() -> None:
-    """A penalty that no name stands for tells whether a worker of its own was told."""
+def test_workers_of_a_study_use_the_default() -> None:
+    """The penalty belongs to no named learner, so a worker can have it only from the default."""
     riesz.defaults.learner = riesz.Linear(penalty=50.0, rr_penalty=50.0)
     frames = [montecarlo.study("binary", 100, [1], verbs=["ate"], processes=k, progress=False) for k in (1, 2)]
     pd.testing.assert_frame_equal(*frames)

@@ -1,4 +1,4 @@
-"""Every public name explains itself, with an example that the doctests run, and stands in the reference."""
+"""Every public name has a docstring with an example, which the doctests run, and is in the reference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN = {"riesz.__version__", "riesz.datasets.SIMULATIONS", "riesz.plots.PLOTS"}
 
 
 def names() -> Iterator[tuple[str, Any]]:
-    """Public names: those of the package, of its modules, and the members of what a fit gives."""
+    """Public names: those of the package, of its modules, and the members of the results of a fit."""
     for name in riesz.__all__:
         yield f"riesz.{name}", getattr(riesz, name)
     for module in (riesz.datasets, riesz.plots):
@@ -50,8 +50,8 @@ def test_docstring_has_an_example(name: str) -> None:
     assert doctest.DocTestParser().get_examples(text), f"the docstring of {name} has no example"
 
 
-def test_enough_names_were_found() -> None:
-    """So that the test above cannot pass by looking at nothing."""
+def test_there_are_public_names() -> None:
+    """So that the test above cannot pass because it checks nothing."""
     assert {"riesz.ate", "riesz.Results.influence", "riesz.Effects.heterogeneity", "riesz.plots.qq"} <= set(PUBLIC)
     assert len(PUBLIC) > 120
 
@@ -63,7 +63,7 @@ def test_reference_has_every_name(name: str) -> None:
     assert name == "__version__" or re.search(directive, pages), f"riesz.{name} is on no page of {REFERENCE}"
 
 
-def test_reference_pages_name_lists_that_there_are() -> None:
+def test_reference_pages_name_existing_lists() -> None:
     pages = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md"))
     assert set(re.findall(r"^\.\. registered:: (.+)$", pages, flags=re.MULTILINE)) == BLOCKS.keys()
     assert "registered" not in expand(pages).replace("registered here", "")

@@ -1,4 +1,4 @@
-"""What every estimator must do: an estimator that is registered is tested here."""
+"""Requirements for every registered estimator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fit(binary_frame: pd.DataFrame) -> riesz.Results:
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_scores_are_finite_and_stand_for_rows(fit: riesz.Results, name: str) -> None:
+def test_scores_are_finite_with_one_per_row(fit: riesz.Results, name: str) -> None:
     scores = ESTIMATORS[name](fit.predictions, fit.model.blueprint.design)
     for part in (scores.values, scores.residuals):
         assert part.shape == (3, len(fit.fittedvalues))
@@ -27,7 +27,7 @@ def test_scores_are_finite_and_stand_for_rows(fit: riesz.Results, name: str) -> 
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_it_is_known_by_its_name(binary_frame: pd.DataFrame, fit: riesz.Results, name: str) -> None:
+def test_it_can_be_chosen_by_name(binary_frame: pd.DataFrame, fit: riesz.Results, name: str) -> None:
     chosen = riesz.estimate(FORMULA, binary_frame, SEVERAL, learner="linear", weights="w", folds=2, estimator=name)
     assert describe(name) in str(chosen.summary())
     np.testing.assert_array_equal(chosen.params, fit.estimates.xs(name, level="estimator")["estimate"])
@@ -46,7 +46,7 @@ def test_units_of_the_outcome(binary_frame: pd.DataFrame, name: str) -> None:
     np.testing.assert_allclose(two.bse, 1000 * one.bse, rtol=1e-6)
 
 
-def test_a_learner_of_mu_alone_has_those_that_need_no_representer(binary_frame: pd.DataFrame) -> None:
+def test_a_learner_of_mu_alone_has_the_estimators_without_representer(binary_frame: pd.DataFrame) -> None:
     fit = riesz.ate(FORMULA, binary_frame, learner="kernel_embedding", folds=2)
     shown = fit.estimates.index.get_level_values("estimator").tolist()
     assert shown == [name for name, estimator in ESTIMATORS.items() if not estimator.needs_rr]

@@ -1,4 +1,4 @@
-"""Identities that hold exactly, whatever the data (design, section 5)."""
+"""Identities that hold exactly for any data."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_scale_free_rr(request: pytest.FixtureRequest, case: str, weights: str |
 @pytest.mark.parametrize("case", ["ate", "att", "ade", "shift", "ate, three arms"])
 @pytest.mark.parametrize("learner", [riesz.Linear(), riesz.Linear(rr="riesz"), riesz.Linear(0.01, 0.1)])
 def test_outcome_units(request: pytest.FixtureRequest, case: str, learner: riesz.Linear) -> None:
-    """Adding a constant to y leaves contrasts alone; scaling y scales estimates and errors."""
+    """Adding a constant to y does not change contrasts; scaling y scales estimates and errors."""
     frame, formula, estimand = ALL[case]
     data = request.getfixturevalue(frame)
     plain = riesz.estimate(formula, data, estimand, learner=learner)
@@ -91,7 +91,7 @@ def test_outcome_units(request: pytest.FixtureRequest, case: str, learner: riesz
 
 @pytest.mark.parametrize("unit", [1e-3, 1e4])
 def test_covariate_and_treatment_units(continuous_frame: pd.DataFrame, unit: float) -> None:
-    """Covariates' units do not matter; the treatment's scale the derivative."""
+    """Units of covariates do not matter; the unit of the treatment scales the derivative."""
     formula = "y ~ treat(d) * x1 + x2 + g"
     plain = riesz.ade(formula, continuous_frame)
     changed = continuous_frame.assign(x2=continuous_frame["x2"] * unit + 5, d=continuous_frame["d"] * unit)

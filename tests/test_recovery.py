@@ -1,4 +1,4 @@
-"""The truth is found: estimates centre on it and intervals cover it (the long version is benchmarks/coverage.py)."""
+"""Estimates centre on the truth and intervals cover it (the long version is benchmarks/coverage.py)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHERS = ESTIMANDS.keys() - {verb for simulation in datasets.SIMULATIONS.values(
 
 
 @pytest.mark.parametrize("verb", sorted(OTHERS))
-def test_estimands_that_no_simulation_asks_about(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_estimands_of_no_simulation(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     question = QUESTIONS[verb]
     simulation = datasets.get("continuous" if is_continuous(question) else "binary")
     monkeypatch.setitem(datasets.SIMULATIONS, "asked", replace(simulation, questions={verb: question}))
@@ -32,7 +32,7 @@ def test_estimands_that_no_simulation_asks_about(verb: str, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", datasets.SIMULATIONS)
 def test_estimates_centre_on_the_truth_and_intervals_cover(name: str) -> None:
-    """With a correctly specified formula, at a level that a sound method fails once in ten thousand runs or so."""
+    """With a correctly specified formula, at a level at which a valid method fails about once in ten thousand runs."""
     table = montecarlo.coverage(montecarlo.study(name, n=500, draws=range(DRAWS)), family_error=0.001)
     assert (table["bias"].abs() < 4.5 * table["bias_std_error"]).all(), table
     assert not table["rejected"].any(), table
@@ -41,7 +41,7 @@ def test_estimates_centre_on_the_truth_and_intervals_cover(name: str) -> None:
 
 
 def test_a_wrong_formula_is_caught() -> None:
-    """The test above can fail: leave the confounders out, and it does."""
+    """The test above fails if the confounders are left out."""
     frame = montecarlo.study("binary", n=500, draws=range(DRAWS), formula="y ~ treat(a)", verbs=["ate"])
     table = montecarlo.coverage(frame, family_error=0.001)
     assert table["rejected"].all()
@@ -71,7 +71,7 @@ def test_rr_is_close_to_the_true_one(name: str, formula: str, verbs: list[str]) 
 
 
 def test_doubly_robust() -> None:
-    """A linear mu is wrong here, but rr is nearly right: one-step lands on the truth, the plug-in does not."""
+    """A linear mu is wrong here, but rr is nearly right: the one-step estimate is correct, and the plug-in is not."""
     simulation = datasets.get("weak_overlap")
     truth = simulation.truth(riesz.ATE())[0]
     data = simulation.draw(20_000, seed=2).data
@@ -117,7 +117,7 @@ def test_sample_target_is_covered_with_a_smaller_error() -> None:
     assert np.mean(narrower) > 0.9
 
 
-def test_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_study_resumes_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "draws.csv"
     first = montecarlo.study("binary", n=200, draws=range(3), verbs=["ate"], path=path)
     whole = montecarlo.study("binary", n=200, draws=range(6), verbs=["ate"], path=path)

@@ -101,7 +101,7 @@ def test_two_way_clusters(cells: pd.DataFrame) -> None:
 
 
 def test_two_way_clusters_of_dependent_parameters(continuous_frame: pd.DataFrame) -> None:
-    """Twice the shift has twice the effect in a linear formula: an eigenvalue of zero, which is no cause for a warning."""
+    """Twice the shift has twice the effect in a linear formula: an eigenvalue of zero, which should not give a warning."""
     for seed in range(3):
         village, year = np.random.default_rng(seed).integers(0, 30, (2, len(continuous_frame)))
         data = continuous_frame.assign(village=village, year=year)
@@ -198,7 +198,7 @@ def test_logistic_tmle(continuous_frame: pd.DataFrame, case: str) -> None:
     np.testing.assert_allclose(fit.estimates.loc[("ADE", "tmle"), "estimate"], expected, rtol=1e-7)
 
 
-def test_bounds_of_a_mean_come_back_in_units(binary_frame: pd.DataFrame) -> None:
+def test_bounds_of_a_mean_are_in_the_outcomes_units(binary_frame: pd.DataFrame) -> None:
     """A mean under an arm has h(1) = 1: the lower bound must be added back."""
     low, high = binary_frame["y"].min() - 2, binary_frame["y"].max() + 2
     fit = riesz.mean("y ~ treat(a) * x1 + x2", binary_frame, at=1, bounds=(low, high))

@@ -349,7 +349,7 @@ def test_a_diagnostic(run: Callable[[str], None]) -> None:
     ids=["estimand", "learners", "estimator", "diagnostic"],
 )
 def test_the_tests_of_its_kind_try_it(tree: Path, files: list[str], names: str) -> None:
-    """The tests that loop over the registries know the new parts, and pass."""
+    """The tests that loop over the registries include the new parts, and pass."""
     if not (tree / "tests").exists():
         shutil.copytree(ROOT / "tests", tree / "tests", ignore=shutil.ignore_patterns("__pycache__", "data"))
         shutil.copytree(ROOT / "vignettes", tree / "vignettes", ignore=shutil.ignore_patterns("__pycache__"))
@@ -367,8 +367,8 @@ def test_the_tests_of_its_kind_try_it(tree: Path, files: list[str], names: str) 
     assert done.returncode == 0, done.stdout  # 5 if none was collected
 
 
-def test_every_line_leads_to_a_part() -> None:
-    """A registry is text until a part is needed; each line must name what it says."""
+def test_every_line_of_a_registry_names_a_part() -> None:
+    """A registry holds text until a part is used, so each line must be checked."""
     assert all(issubclass(kind, Estimand) and kind.verb == verb for verb, kind in ESTIMANDS.items())
     assert all(issubclass(kind, Learner) for kind in LEARNERS.values())
     assert all(isinstance(estimator, Estimator) for estimator in ESTIMATORS.values())

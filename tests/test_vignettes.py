@@ -1,4 +1,4 @@
-"""Every chapter runs, fast, and types no number that a cell computes."""
+"""Every chapter runs in seconds, and its prose contains no typed number that a cell should compute."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import cells  # noqa: E402
 
 CHAPTERS = sorted(VIGNETTES.glob("[0-9]*.md"))
 
-#: CPU seconds of a chapter's own process after imports, so that a busy machine does not fail it
+#: CPU seconds of a chapter's process after imports; not affected by other load on the machine
 BUDGET = 15.0
-#: seconds on the clock after which a chapter is taken to hang
+#: seconds on the clock after which a chapter counts as hanging
 PATIENCE = 240.0
 
 
 def execute(path: Path, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-    """Run a chapter in a process of its own, in fast mode and on one thread."""
+    """Run a chapter in a separate process, in fast mode and on one thread."""
     code = f"import sys, cells; sys.exit(cells.main([{str(path)!r}], {patience}))"
     threads = dict.fromkeys(["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1")
     places = [str(VIGNETTES), str(VIGNETTES.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -55,7 +55,7 @@ def test_chapter_runs_in_fast_mode(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(VIGNETTES.rglob("*.md")), ids=lambda path: path.stem)
 def test_prose_types_no_result(path: Path) -> None:
     typed = cells.typed_numbers(path)
-    advice = "results want the eval role, settings $0.3$ or `0.3`, numbers of others a comment such as `% quoted: 0.3`"
+    advice = "use the eval role for results, $0.3$ or `0.3` for settings, a comment such as `% quoted: 0.3` for numbers of others"
     assert not typed, f"{path.name} types numbers (line: number): {typed}; {advice}"
 
 
@@ -71,7 +71,7 @@ def complaint(path: Path) -> str:
     return str(raised.value)
 
 
-def test_failing_cell_is_named_by_chapter_and_line(tmp_path: Path) -> None:
+def test_error_of_a_failing_cell_has_chapter_and_line(tmp_path: Path) -> None:
     path = write(tmp_path, "# Trial\n\n```{code-cell} ipython3\n:tags: [hide-input]\nx = 1\ny = x / 0\n```\n")
     said = complaint(path)
     assert said.startswith("99-trial.md:5: this cell failed")
@@ -79,13 +79,13 @@ def test_failing_cell_is_named_by_chapter_and_line(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in said
 
 
-def test_failing_expression_is_named_by_chapter_and_line(tmp_path: Path) -> None:
+def test_error_of_a_failing_expression_has_chapter_and_line(tmp_path: Path) -> None:
     said = complaint(write(tmp_path, "# Trial\n\nThe answer is {eval}`1 + one`.\n"))
     assert said.startswith("99-trial.md:3: this eval failed")
     assert "NameError" in said
 
 
-def test_hanging_cell_is_named_by_chapter_and_line(tmp_path: Path) -> None:
+def test_error_of_a_hanging_cell_has_chapter_and_line(tmp_path: Path) -> None:
     done = execute(write(tmp_path, "```{code-cell} ipython3\nimport time\ntime.sleep(60)\n```\n"), patience=1.0)
     assert done.returncode == 1
     assert re.search(r"Timeout.*99-trial\.md.*line 3", done.stderr, flags=re.DOTALL)
@@ -154,4 +154,4 @@ def test_prose_that_is_free_of_typed_results(tmp_path: Path, line: str) -> None:
     ],
 )
 def test_prose_with_a_typed_result(tmp_path: Path, line: str, number: str) -> None:
-    assert [found.split(": ")[1] for found in cells.typed_numbers(write(tmp_path, line))] == [number]
+    assert [entry.split(": ")[1] for entry in cells.typed_numbers(write(tmp_path, line))] == [number]

@@ -1,4 +1,4 @@
-"""The wheel installs and fits: what users get, not what lies in the working tree."""
+"""The wheel can be installed and used: tests what users get, not the working tree."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def batch_of(learner: Any, design: Design, rows: np.ndarray) -> tuple[Batch, Sca
 
 
 @pytest.mark.parametrize("kind", [riesz.RieszNet, riesz.DragonNet, riesz.TARNet, riesz.NeuralEmbedding])
-def test_the_text_states_the_defaults(kind: Any) -> None:
+def test_the_docstring_states_the_defaults(kind: Any) -> None:
     learner, text = kind(), " ".join(kind.__doc__.split())
     stage = learner.stages[0]
     sizes = [
@@ -238,7 +238,7 @@ def test_dragonnet_trains_with_the_rr_that_it_reports(binary_frame: pd.DataFrame
     np.testing.assert_allclose(trained[0].T, want, rtol=1e-4)
 
 
-def test_dragonnet_says_when_it_squeezes(binary_frame: pd.DataFrame) -> None:
+def test_the_summary_mentions_squeezed_propensities(binary_frame: pd.DataFrame) -> None:
     fits = [
         riesz.ate("y ~ treat(a) + x1", binary_frame, learner=replace(DRAGON, squeeze=squeeze), folds=2)
         for squeeze in (0.4, 1e-4)
@@ -260,7 +260,7 @@ def test_details_are_those_of_the_weights_that_are_kept(binary_frame: pd.DataFra
 
 
 @pytest.mark.parametrize("learner", [RIESZ, riesz.MADNet(**SMALL, **HEADS)], ids=name)
-def test_readings_in_the_history_know_the_sign_of_the_moment(learner: Any, continuous_frame: pd.DataFrame) -> None:
+def test_checks_in_the_history_allow_for_a_negative_moment(learner: Any, continuous_frame: pd.DataFrame) -> None:
     """A shift down has a negative moment of the anchor; the course of E_n[anchor rr] / h ends near one all the same."""
     slow = replace(learner, stages=(riesz.Stage(1e-2, 30, 30),))
     courses = [
@@ -289,7 +289,7 @@ def test_least_squares_refuses_a_binary_family(binary_frame: pd.DataFrame) -> No
 
 
 def test_units_do_not_matter(continuous_frame: pd.DataFrame) -> None:
-    """RieszNet's loss is one of units, but its heads learn in units of their own."""
+    """RieszNet's loss depends on units, but its heads are scaled."""
     formula = "y ~ treat(d) + x1 + x2"
     plain = riesz.ade(formula, continuous_frame, learner=RIESZ, folds=2)
     changed = continuous_frame.assign(y=continuous_frame["y"] * 64, d=continuous_frame["d"] / 32)
@@ -299,14 +299,14 @@ def test_units_do_not_matter(continuous_frame: pd.DataFrame) -> None:
 
 
 def test_the_treatment_is_no_input(binary_frame: pd.DataFrame) -> None:
-    """The body of TARNet sees x1 alone."""
+    """The only input of TARNet's body is x1."""
     fit = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=TAR, folds=1)
     assert fit._crossfit.fits[0].networks[0].shape.inputs == 1
     with pytest.raises(riesz.LearnerError, match="has none besides the treatment"):
         riesz.ate("y ~ treat(a)", binary_frame, learner=TAR)
 
 
-def test_the_embedding_is_a_ridge_regression_an_arm(binary_frame: pd.DataFrame) -> None:
+def test_the_embedding_is_a_ridge_regression_per_arm(binary_frame: pd.DataFrame) -> None:
     """With hardly any penalty its residuals have no mean in either arm, and are no longer than those of the trained layer."""
     learner = replace(EMBEDDING, penalty=1e-9)
     fit = riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=learner, folds=1)
@@ -352,7 +352,7 @@ def test_a_plateau_halves_the_learning_rate(binary_frame: pd.DataFrame) -> None:
     assert np.ptp(often.iloc[-10:]) < 1e-6 < np.ptp(constant.iloc[-10:])
 
 
-def test_histories_say_what_was_minimised(binary_frame: pd.DataFrame) -> None:
+def test_histories_contain_the_loss_and_its_parts(binary_frame: pd.DataFrame) -> None:
     columns = {
         RIESZ: {"rr_loss", "targeted_loss", "outcome_loss", "rr_anchor", "ipw"},
         DRAGON: {"propensity_loss", "targeted_loss", "outcome_loss", "squeezed"},
@@ -382,8 +382,8 @@ def test_files_hold_the_networks(learner: Any, binary_frame: pd.DataFrame, tmp_p
     again = riesz.load(tmp_path / "fit")
     assert again.model.learner == few
     pd.testing.assert_frame_equal(again.history, fit.history)
-    for one, other in zip(again._crossfit.fits, fit._crossfit.fits, strict=True):
-        assert type(one) is type(other)
+    for loaded, saved in zip(again._crossfit.fits, fit._crossfit.fits, strict=True):
+        assert type(loaded) is type(saved)
     rows = fit.model.blueprint.design.take(np.arange(9))
     if learner.learns_rr and learner is DRAGON:
         with pytest.raises(riesz.LearnerError, match="function of the moment, which DragonNet needs"):

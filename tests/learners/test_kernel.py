@@ -135,7 +135,7 @@ def test_numbers_may_be_numpys() -> None:
     assert [type(learner.penalty) for learner in learners] == [float, float]
 
 
-def test_what_it_cannot_do_is_refused(binary_frame: pd.DataFrame) -> None:
+def test_unsuitable_designs_are_refused(binary_frame: pd.DataFrame) -> None:
     labels = binary_frame.assign(y=(binary_frame["y"] > 0).astype(float))
     with pytest.raises(riesz.LearnerError, match="family='binomial' needs probabilities"):
         riesz.ate("y ~ treat(a) + x1", labels, learner="kernel_embedding", family="binomial")

@@ -1,4 +1,4 @@
-"""What every learner must do, whatever it is: a learner that is registered is tested here."""
+"""Requirements for every registered learner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BINARY = "y ~ treat(a) * x1 + x2 + g"
 DOSE = "y ~ treat(d) * x1 + x2 + g"
 ARMS = "y ~ treat(arm, reference='placebo') * x1 + x2"
 
-#: questions that every learner is asked: one per registered estimand, and harder ones
+#: questions for every learner: one per registered estimand, and harder ones
 CASES: dict[str, tuple[str, str, Any]] = {
     verb: (frame_of(question), DOSE if is_continuous(question) else BINARY, question)
     for verb, question in QUESTIONS.items()
@@ -55,7 +55,7 @@ def quick_propensity(kind: str) -> Learner:
 
 DOSES = [case for case, (frame, *_) in CASES.items() if frame == "continuous_frame"]
 
-#: learner -> questions it must refuse before fitting, and what it says
+#: learner -> questions it must refuse before fitting, with a part of the message
 REFUSED: dict[str, dict[str, str]] = {
     "propensity": {
         "a policy of the treated share": "depends on the arms of other rows",
@@ -109,7 +109,7 @@ def first_case(name: str) -> str:
 
 
 def healthy(result: riesz.Results) -> None:
-    """Finite numbers, errors where there can be some, and tables that print."""
+    """Finite numbers, standard errors unless the learner has none, and tables that print."""
     assert np.isfinite(result.params).all()
     assert np.isfinite(result.fittedvalues).all()
     learned = result.model.learner.learns_rr
@@ -159,8 +159,8 @@ def test_weights_count(request: pytest.FixtureRequest, name: str, case: str) -> 
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_rows_of_no_weight_teach_nothing(request: pytest.FixtureRequest, name: str) -> None:
-    """Every other row has a nonsensical outcome and next to no weight: mu must not follow it."""
+def test_rows_of_no_weight_have_no_effect(request: pytest.FixtureRequest, name: str) -> None:
+    """Every other row has a nonsensical outcome and almost no weight: mu must not follow it."""
     frame, formula, estimand = CASES[first_case(name)]
     data = request.getfixturevalue(frame)
     spoilt = np.arange(len(data)) % 2 == 1
@@ -200,7 +200,7 @@ def test_seeds(request: pytest.FixtureRequest, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_fit_does_not_depend_on_its_company(request: pytest.FixtureRequest, name: str) -> None:
+def test_a_fit_does_not_depend_on_other_fits(request: pytest.FixtureRequest, name: str) -> None:
     frame, formula, estimand = CASES[first_case(name)]
     tables = [request.getfixturevalue(frame), request.getfixturevalue(frame).iloc[:300]]
     options: Any = {"learner": make(name, "arms"), "folds": 2}

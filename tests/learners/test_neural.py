@@ -1,4 +1,4 @@
-"""Networks: exact gradients and derivatives, independence of company, units, every verb, clear failures."""
+"""Networks: exact gradients and derivatives, independence of other networks, units, every verb, clear errors."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_backward_is_the_derivative_of_forward(head_depth: int, dual: bool) -> N
 
 @pytest.mark.parametrize("dual", [False, True])
 @pytest.mark.parametrize("head_depth", [0, 2])
-def test_training_sees_what_is_there(head_depth: int, dual: bool) -> None:
-    """The pass to train gives what the whole pass has at these places."""
+def test_the_training_pass_agrees_with_the_whole_pass(head_depth: int, dual: bool) -> None:
+    """It computes some of the outputs of the whole pass."""
     shape = Shape(inputs=4, components=2, outcomes=3, width=6, depth=2, head_width=5, head_depth=head_depth)
     networks = networks_of(shape, 2)
     rows = torch.randn(2, 14 if dual else 7, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
@@ -210,7 +210,7 @@ def test_slopes_are_those_of_the_fitted_surface(continuous_frame: pd.DataFrame, 
 
 @pytest.mark.parametrize("inputs", ["standard", "paper"])
 def test_a_custom_moment_that_moves_covariates(binary_frame: pd.DataFrame, inputs: str) -> None:
-    """mu at changed covariates: a network that knows only x1 must see x1 move."""
+    """Mu is read at changed covariates: with x1 as the only input, the network must use its changed values."""
     moved = riesz.CustomMoment(
         lambda mu, data: mu(data.assign(x1=data["x1"] + 1)) - mu(data), anchor=lambda data: data["x1"], name="moved"
     )
@@ -288,7 +288,7 @@ def test_patience_stops_a_member_and_the_best_weights_return(binary_frame: pd.Da
 
 
 def test_a_stage_that_keeps_the_last_weights_counts_its_patience_anew(binary_frame: pd.DataFrame) -> None:
-    """The second stage is worse than the first from its first epoch on, so it ends there unless it has a best of its own."""
+    """The second stage is worse than the first from its first epoch on, so it ends there unless it has a separate best loss."""
     stages = (riesz.Stage(1e-2, 20, 20), riesz.Stage(1.0, 20, 0))
 
     def epochs(keep: str) -> int:
@@ -301,7 +301,7 @@ def test_a_stage_that_keeps_the_last_weights_counts_its_patience_anew(binary_fra
 
 
 def weights_after(frame: pd.DataFrame, epochs: int, **changes: object) -> torch.Tensor:
-    """Weights of a network after so many steps, each on all rows."""
+    """Weights of a network after this number of steps, each on all rows."""
     learner = replace(
         SMALL, batch_size=10_000, weight_decay=0.0, stages=(riesz.Stage(1e-3, epochs, epochs),), **changes
     )
@@ -330,7 +330,7 @@ def test_momentum_is_adams(binary_frame: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("learner", [riesz.MADNet.paper(), riesz.RieszNet.paper(), riesz.DragonNet.paper()])
-def test_the_papers_settings_do_not_mind_where_the_outcome_is_zero(
+def test_the_papers_settings_do_not_depend_on_where_the_outcome_is_zero(
     binary_frame: pd.DataFrame, learner: riesz.MADNet
 ) -> None:
     quick = replace(learner, width=16, head_width=8, stages=(riesz.Stage(1e-3, 3, 3),))
@@ -362,7 +362,7 @@ def test_penalty_shrinks_the_violation(binary_frame: pd.DataFrame, growth: float
     assert violation(5.0) < 0.5 * violation(0.0)
 
 
-def test_a_loss_that_diverges_is_told(binary_frame: pd.DataFrame) -> None:
+def test_a_loss_that_diverges_is_an_error(binary_frame: pd.DataFrame) -> None:
     wild = replace(SMALL, stages=(riesz.Stage(1e-2, 2, 5), riesz.Stage(1e25, 50, 50)))
     with pytest.raises(riesz.LearnerError, match=r"not finite in stage 2, epoch \d+.*smaller learning rate"):
         riesz.ate("y ~ treat(a) + x1", binary_frame, learner=wild, folds=2)

@@ -1,4 +1,4 @@
-"""Derived representers: against hand-written AIPW, DoubleML and known truths; clipping, seeds, weights and clear failures."""
+"""Derived representers: against hand-written AIPW, DoubleML and known truths; clipping, seeds, weights and clear errors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_aipw_by_hand(binary_frame: pd.DataFrame, verb: str, clip: float) -> Non
 @pytest.mark.parametrize("clip", [0.01, 0.3])
 @pytest.mark.parametrize("verb", ["ate", "att"])
 def test_three_arms_by_hand(arms_frame: pd.DataFrame, verb: str, clip: float) -> None:
-    """A clipped propensity of one arm must not touch the weights of others."""
+    """A clipped propensity of one arm must not change the weights of others."""
     arms = ["placebo", "high", "low"]
     mu, p = nuisances(arms_frame, arms, "arm", 1e-9)
     held = np.clip(p, clip, 1 - clip)
@@ -209,7 +209,7 @@ def test_frequency_weights_are_repeated_rows(binary_frame: pd.DataFrame) -> None
 
 
 def test_seeds_of_models(binary_frame: pd.DataFrame) -> None:
-    """An open random state comes from the fit's seed; a given one is kept."""
+    """A random state of None is set from the fit's seed; another one is kept."""
 
     def fit(state: int | None, seed: int) -> riesz.Results:
         forest = make_pipeline(RandomForestRegressor(5, random_state=state))
@@ -221,7 +221,7 @@ def test_seeds_of_models(binary_frame: pd.DataFrame) -> None:
 
 
 def test_seeds_of_splitters(binary_frame: pd.DataFrame) -> None:
-    """Those inside a search have no parameters to set, but a random state all the same."""
+    """Splitters inside a search have no parameters to set, but they have a random state."""
     search = GridSearchCV(LogisticRegression(), {"C": np.geomspace(1e-4, 10, 12)}, cv=KFold(2, shuffle=True))
     learner = riesz.Propensity(LinearRegression(), search)
     first, again = (
@@ -231,8 +231,8 @@ def test_seeds_of_splitters(binary_frame: pd.DataFrame) -> None:
     assert search.cv.random_state is None
 
 
-def test_a_modelled_spread_has_its_scale_from_unseen_rows() -> None:
-    """Trees follow the squares they are fitted to: seen rows would make the treatment scatter too little, and rr too large."""
+def test_a_modelled_spread_has_its_scale_from_held_out_rows() -> None:
+    """Trees overfit the squared residuals: on training rows the variance would be too small, and rr too large."""
     generator = np.random.default_rng(5)
     x = generator.normal(size=(600, 3))
     d = x[:, 0] + generator.normal(size=600)  # the same scatter everywhere
@@ -251,7 +251,7 @@ def test_a_modelled_spread_has_its_scale_from_unseen_rows() -> None:
 
 
 def test_the_derivative_of_a_curve_is_not_smoothed_away() -> None:
-    """A central difference over so long a step that its bias matters beside a standard error is none."""
+    """The step of the central difference is short enough that its bias is small next to a standard error."""
 
     class Sine(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         def fit(self, x: np.ndarray, y: np.ndarray) -> Any:
@@ -283,7 +283,7 @@ def test_binary_outcomes(binary_frame: pd.DataFrame) -> None:
     ).all()
 
 
-def test_clipping_is_told() -> None:
+def test_the_summary_mentions_clipping() -> None:
     data = datasets.get("weak_overlap").draw(500, seed=1).data
     learner = riesz.Propensity(LinearRegression(), LogisticRegression(), clip=0.1)
     fit = riesz.ate("y ~ treat(a) + .", data, learner=learner)
@@ -304,7 +304,7 @@ def test_density_ratios_are_capped(continuous_frame: pd.DataFrame) -> None:
 
 
 def test_no_covariates(binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame) -> None:
-    """A plain experiment: the difference in means, and the slope of a straight line."""
+    """An experiment without covariates: the difference in means, and the slope of a straight line."""
     learner = riesz.Propensity(LinearRegression(), LogisticRegression())
     fit = riesz.ate("y ~ treat(a)", binary_frame, learner=learner, folds=1)
     means = binary_frame.groupby("a")["y"].mean()
@@ -372,7 +372,7 @@ class TestRefusals:
             self.refused("depend on the treatment itself", data, "y ~ treat(d) + x1", question, "propensity")
 
     def test_a_share_of_the_treated_in_a_moment(self, binary_frame: pd.DataFrame) -> None:
-        """Asked of everyone in one arm, the share is 0 or 1: the closed form would be another one's."""
+        """With everyone in one arm the share is 0 or 1, so the closed form would belong to another moment."""
         moment = riesz.CustomMoment(
             lambda mu, data: data["a"] / max(data["a"].mean(), 0.01) * (mu(data.assign(a=1)) - mu(data.assign(a=0)))
         )

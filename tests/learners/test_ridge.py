@@ -98,7 +98,7 @@ def test_both_ways_to_leave_clusters_out_are_refits(
         assert ridge.choose_riesz_penalty(design, basis, 0, h, grid)[1] == pytest.approx(representer, rel=1e-9)
 
 
-def test_a_direction_that_one_cluster_alone_shows_rules_no_penalty_out(binary_frame: pd.DataFrame) -> None:
+def test_a_direction_in_one_cluster_alone_needs_a_positive_penalty(binary_frame: pd.DataFrame) -> None:
     data = binary_frame.iloc[:100].assign(family=np.arange(100) // 2, own=lambda d: (d["family"] == 3).astype(float))
     design = make(data, "y ~ treat(a) * (x1 + x2) + bs(x2, df=6) + g + own", riesz.ATE(), cluster="family")
     basis = ridge.make_basis(design, design.weights, design.y[None])

@@ -39,7 +39,7 @@ def pairs() -> pd.DataFrame:
     )
 
 
-def test_closed_forms_see_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_forms_use_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splines, "MOST_ROWS", 400)
     monkeypatch.setattr(splines, "_LEAST_ROWS", 400)
     fit = riesz.ate("y ~ treat(a) + x", pairs, learner=riesz.Splines(), folds=1)
@@ -49,7 +49,7 @@ def test_closed_forms_see_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeyp
     assert rr[treated].mean() > 0 > rr[~treated].mean()
 
 
-def test_the_exact_constraint_sees_both_arms_of_sorted_pairs(
+def test_the_exact_constraint_uses_both_arms_of_sorted_pairs(
     pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moment_constrained, "MOST_ROWS", 400)
@@ -62,7 +62,7 @@ def test_the_exact_constraint_sees_both_arms_of_sorted_pairs(
     assert abs(rr[~treated].mean() + 2) < 0.3
 
 
-def test_the_neural_embedding_sees_both_arms_of_sorted_pairs(
+def test_the_neural_embedding_uses_both_arms_of_sorted_pairs(
     pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding, "MOST_ROWS", 400)
@@ -71,7 +71,7 @@ def test_the_neural_embedding_sees_both_arms_of_sorted_pairs(
     assert abs(result.params["ATE"] - 2 - pairs["x"].mean()) < 0.3
 
 
-def test_validation_looks_at_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_uses_both_arms_of_sorted_pairs(pairs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters stay whole, so that validation rows are pairs, too."""
     monkeypatch.setattr(training, "MOST_VALIDATION_ROWS", 64)
     shares: list[float] = []
@@ -162,7 +162,7 @@ def test_parts_of_rows_follow_the_seed(pairs: pd.DataFrame, monkeypatch: pytest.
     assert len(found) > 1
 
 
-# The treatment's zero and unit are the user's business.
+# Results do not depend on the treatment's zero and unit.
 
 
 def dose(n: int = 400) -> pd.DataFrame:
@@ -328,7 +328,7 @@ def test_networks_learn_from_copies_as_from_frequencies(name: str, verb: str) ->
         assert abs(two.params.iloc[0] - one.params.iloc[0]) < max(reseeded, 0.02 * one.bse.iloc[0])
 
 
-def test_folds_of_ones_own_may_part_copies() -> None:
+def test_given_folds_may_separate_copies() -> None:
     """Then a training set has the weight of the copies that are in it."""
     _, long = copied("binary", 4)
     long = long.assign(fold=np.arange(len(long)) % 3)
@@ -343,7 +343,7 @@ def test_folds_of_ones_own_may_part_copies() -> None:
 
 
 def test_people_who_look_alike_are_not_copies(binary_frame: pd.DataFrame) -> None:
-    """A 0/1 outcome and two factors: hundreds of rows look alike, and each is someone; so with heaps in an outcome."""
+    """With a 0/1 outcome and two factors hundreds of rows are equal but different people; also with heaps in an outcome."""
     data = binary_frame.assign(x1=binary_frame["x1"] > 0)
     for y in (binary_frame["y"] > 1, binary_frame["y"].round(), binary_frame["y"].clip(lower=1).round(1)):
         design = design_of("y ~ treat(a) + x1 + g", data.assign(y=y.astype(float)), riesz.ATE())
@@ -402,7 +402,7 @@ def test_more_columns_than_rows_take_seconds(learner: object) -> None:
 
 
 @pytest.mark.parametrize("learner", ["linear", "splines"])
-def test_very_many_columns_are_told_beforehand(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_columns_are_announced(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Began(Exception):
         pass
 
@@ -425,7 +425,7 @@ def test_very_many_columns_are_told_beforehand(learner: str, monkeypatch: pytest
         riesz.ate("y ~ treat(a) + g", data, learner=learner)
 
 
-# What the pages say about the paper.
+# The pages about the paper.
 
 
 def test_the_shadow_of_a_derivatives_anchor_has_a_plus() -> None:
@@ -461,12 +461,12 @@ def test_the_shadow_of_a_derivatives_anchor_has_a_plus() -> None:
         ),
     ],
 )
-def test_pages_tell_what_the_paper_leaves_open(page: str, words: str) -> None:
+def test_pages_mention_the_limits_of_the_comparison_with_the_paper(page: str, words: str) -> None:
     text = (Path(__file__).parents[2] / page).read_text()
     assert words in " ".join(text.split())
 
 
-# Numbers that single precision cannot hold are told, and no warning of numpy's leaks.
+# Numbers that single precision cannot hold are errors, and no warning of numpy appears.
 
 
 @pytest.mark.parametrize(
@@ -499,7 +499,7 @@ def test_tiny_units_of_a_covariate_do_not_break_splines() -> None:
         riesz.ade("y ~ treat(d) + x1 + x2", data.assign(x1=1e-75 * data["x1"]), learner=QUICK, folds=2)
 
 
-# Numbers of folds, repeats, threads and seeds that nobody means.
+# Absurd numbers of folds, repeats, threads and seeds.
 
 
 @pytest.mark.parametrize(

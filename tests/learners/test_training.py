@@ -1,4 +1,4 @@
-"""Training: odd sizes, few clusters, rows for validation, growing penalties, interrupts, threads and dtypes of the user's."""
+"""Training: odd sizes, few clusters, rows for validation, growing penalties, interrupts, the user's threads and dtypes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data() -> pd.DataFrame:
 @pytest.mark.parametrize("sizes", [(7, 3), (9, 8), (5, 5), (11, 10), (50, 25), (100, 50)])
 @pytest.mark.parametrize("simulation", ["binary", "continuous"])
 def test_side_by_side_equals_alone_at_odd_widths(sizes: tuple[int, int], simulation: str) -> None:
-    """Numbers at the end of an array may be rounded differently; none that count may stand there."""
+    """Numbers at the end of an array may be rounded differently, so only padding may be there."""
     learner = replace(SMALL, width=sizes[0], head_width=sizes[1])
     question = riesz.ATE() if simulation == "binary" else riesz.ADE()
     draws = [datasets.get(simulation).draw(n, seed=n).data for n in (90, 91, 151)]
@@ -86,7 +86,7 @@ class TestGrowingPenalty:
 
 
 def test_a_column_that_does_not_vary_in_a_training_set_moves_nothing(data: pd.DataFrame) -> None:
-    """One row has a huge value: networks that were trained without it have never seen it vary."""
+    """One row has a huge value; in the training sets without it, the column is constant."""
     rare = np.zeros(len(data))
     rare[5] = 1e6
     learner = replace(SMALL, stages=(riesz.Stage(1e-2, 30, 30),))
@@ -96,7 +96,7 @@ def test_a_column_that_does_not_vary_in_a_training_set_moves_nothing(data: pd.Da
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_interrupt_is_heard_at_once(data: pd.DataFrame, jobs: int) -> None:
+def test_an_interrupt_ends_training_at_once(data: pd.DataFrame, jobs: int) -> None:
     def ring(*_: object) -> None:
         raise KeyboardInterrupt
 
