@@ -1,4 +1,4 @@
-"""A study's file holds one study, whole draws and nothing else; its workers end with it; bad arguments are told at once."""
+"""A study's file holds one study and only whole draws; its workers end with it; bad arguments are errors before any fit."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_another_study_refuses_the_file(tmp_path: Path, changes: dict[str, Any],
     pd.testing.assert_frame_equal(run(path, range(2)), before)
 
 
-def test_the_same_study_goes_on_in_other_words(tmp_path: Path) -> None:
-    """Defaults that are spelt out, threads, processes and bars do not make another study."""
+def test_the_same_study_resumes_with_equivalent_arguments(tmp_path: Path) -> None:
+    """Defaults that are spelt out, threads, processes and bars do not make it another study."""
     path = tmp_path / "draws.csv"
     run(path, range(2), n_jobs=1)
     run(path, range(3), learner=riesz.Linear(), folds=5, n_jobs=2)
@@ -66,20 +66,20 @@ def test_the_same_study_goes_on_in_other_words(tmp_path: Path) -> None:
     assert len(pd.read_csv(path)) == 8
 
 
-def test_only_the_draws_that_are_asked_for_come_back(tmp_path: Path) -> None:
+def test_only_the_requested_draws_are_returned(tmp_path: Path) -> None:
     path = tmp_path / "draws.csv"
     run(path, range(4))
     assert run(path, [2, 1])["draw"].tolist() == [1, 1, 2, 2]
 
 
-def test_the_file_reads_back_to_the_last_digit(tmp_path: Path) -> None:
+def test_the_file_is_read_to_the_last_digit(tmp_path: Path) -> None:
     path = tmp_path / "draws.csv"
     alone = run(path, range(6))
     pd.testing.assert_frame_equal(run(path, range(6)), alone, check_exact=True)
 
 
 @pytest.mark.parametrize("cut", [1, 12, 60, 150, 230])
-def test_a_torn_end_is_dropped_and_run_again(tmp_path: Path, cut: int) -> None:
+def test_an_incomplete_end_is_dropped_and_run_again(tmp_path: Path, cut: int) -> None:
     """Killed while writing: in the last field, in the last line, in the line before it (one draw has two lines)."""
     path = tmp_path / "draws.csv"
     whole = run(path)
@@ -91,8 +91,8 @@ def test_a_torn_end_is_dropped_and_run_again(tmp_path: Path, cut: int) -> None:
     pd.testing.assert_frame_equal(pd.read_csv(path).sort_values("draw", kind="stable", ignore_index=True), whole)
 
 
-def test_a_torn_line_in_the_middle_is_dropped_and_run_again(tmp_path: Path) -> None:
-    """An earlier version wrote on behind a torn line."""
+def test_an_incomplete_line_in_the_middle_is_dropped_and_run_again(tmp_path: Path) -> None:
+    """An earlier version continued the file after an incomplete line."""
     path = tmp_path / "draws.csv"
     whole = run(path)
     lines = path.read_text().splitlines(keepends=True)
@@ -109,7 +109,7 @@ def test_rows_that_were_written_twice_count_once(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(run(path), whole, check_exact=True)
 
 
-def test_missing_standard_errors_are_no_torn_lines(tmp_path: Path) -> None:
+def test_missing_standard_errors_are_not_incomplete_lines(tmp_path: Path) -> None:
     """A learner of mu alone has none."""
     path = tmp_path / "draws.csv"
     whole = run(path, range(2), learner="kernel_embedding")
@@ -119,7 +119,7 @@ def test_missing_standard_errors_are_no_torn_lines(tmp_path: Path) -> None:
     assert path.read_text() == text
 
 
-def test_a_file_that_does_not_say_of_which_study_it_is_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_does_not_name_its_study_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "draws.csv"
     run(path, range(2))
     Path(f"{path}.json").unlink()
@@ -127,7 +127,7 @@ def test_a_file_that_does_not_say_of_which_study_it_is_is_refused(tmp_path: Path
         run(path, range(2))
 
 
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_another_kind_of_file_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(riesz.RieszError, match=r"notes\.csv is not the file of a study"):
@@ -135,7 +135,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "a,b\n1,2\n"
 
 
-def test_a_removed_file_makes_room_for_another_study(tmp_path: Path) -> None:
+def test_after_a_file_is_removed_another_study_may_use_its_path(tmp_path: Path) -> None:
     path = tmp_path / "draws.csv"
     run(path, range(2))
     path.unlink()
@@ -144,7 +144,7 @@ def test_a_removed_file_makes_room_for_another_study(tmp_path: Path) -> None:
 
 
 def children(pid: int) -> list[psutil.Process]:
-    """Worker processes, without the tracker of shared resources."""
+    """Worker processes, except the tracker of shared resources."""
     return [
         one for one in psutil.Process(pid).children(recursive=True) if "resource_tracker" not in " ".join(one.cmdline())
     ]
@@ -152,7 +152,7 @@ def children(pid: int) -> list[psutil.Process]:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[bytes], list[psutil.Process]]]]:
-    """Start a study in a process of its own, and wait until its two workers work."""
+    """Start a study in a separate process, and wait until its two workers are busy."""
     processes: list[psutil.Process] = []
 
     def start(options: str) -> tuple[subprocess.Popen[bytes], list[psutil.Process]]:
@@ -183,7 +183,7 @@ def started(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[b
             one.kill()
 
 
-def test_workers_end_with_a_killed_parent_and_the_study_goes_on(started: Any, tmp_path: Path) -> None:
+def test_workers_end_with_a_killed_parent_and_the_study_resumes(started: Any, tmp_path: Path) -> None:
     path = tmp_path / "draws.csv"
     parent, workers = started("learner='linear'")
     deadline = time.monotonic() + 60
@@ -199,18 +199,18 @@ def test_workers_end_with_a_killed_parent_and_the_study_goes_on(started: Any, tm
 
 
 def test_an_interrupt_ends_a_study_and_its_workers(started: Any) -> None:
-    """A chunk of networks would take minutes; half a minute is enough on a busy machine, where all must be told and end."""
+    """A chunk of networks would take minutes; half a minute is enough to end all processes, even on a busy machine."""
     parent, workers = started("learner='madnet'")
     time.sleep(3)
     parent.send_signal(signal.SIGINT)
-    _, told = parent.communicate(timeout=30)
-    assert b"KeyboardInterrupt" in told
+    _, errors = parent.communicate(timeout=30)
+    assert b"KeyboardInterrupt" in errors
     _, alive = psutil.wait_procs(workers, timeout=5)
     assert not alive
 
 
 def test_a_draw_that_fails_ends_the_study(tmp_path: Path) -> None:
-    """At once, not after the chunks that wait."""
+    """At once, not after the waiting chunks."""
     begun = time.monotonic()
     with pytest.raises(riesz.RieszError, match="folds=60"):
         run(tmp_path / "draws.csv", range(20_000), processes=2, folds=60)
@@ -251,7 +251,7 @@ def test_a_draw_that_fails_ends_the_study(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_bad_arguments_are_told_before_any_fit(
+def test_bad_arguments_are_errors_before_any_fit(
     changes: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
