@@ -142,7 +142,9 @@ class Feed:
         first = evaluation_points[0]
         self.device, self.expansions = device, expansions
         self._samples = tuple(samples)  # kept, so that no other sample can get their keys
-        self._evaluation_points = {sample.key: points for sample, points in zip(samples, evaluation_points, strict=True)}
+        self._evaluation_points = {
+            sample.key: points for sample, points in zip(samples, evaluation_points, strict=True)
+        }
         self.dual = bool(samples[0].is_derivative.any())
         self.points, self.treatments = first.treatment.shape[1:]
         arms = first.raw.shape[2]
