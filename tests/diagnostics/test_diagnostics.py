@@ -1,4 +1,4 @@
-"""Diagnostics, each with a test that knows the answer."""
+"""Diagnostics, each compared with a known answer."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_quantiles_of_a_normal_influence_are_normal() -> None:
     np.testing.assert_allclose([table["sample"].mean(), table["sample"].std(ddof=0)], [0, 1], atol=1e-10)
 
 
-def test_several_parameters_must_be_told_apart(binary_frame: pd.DataFrame) -> None:
+def test_a_parameter_must_be_named_if_there_are_several(binary_frame: pd.DataFrame) -> None:
     fit = riesz.estimate("y ~ treat(a) * x1", binary_frame, [riesz.ATE(), riesz.ATT()])
     with pytest.raises(riesz.RieszError, match=r"Choose one, .* expected one of 'ATE', 'ATT'"):
         fit.influential()
@@ -331,13 +331,13 @@ def test_every_true_representer_implies_the_true_propensity(verb: str) -> None:
     assert told.mean() > 0.3
 
 
-def test_overlap_wants_two_arms(continuous_frame: pd.DataFrame, arms_frame: pd.DataFrame) -> None:
+def test_overlap_needs_two_arms(continuous_frame: pd.DataFrame, arms_frame: pd.DataFrame) -> None:
     for fit in (riesz.ade("y ~ treat(d) + x1", continuous_frame), riesz.ate("y ~ treat(arm) + x1", arms_frame)):
         with pytest.raises(riesz.RieszError, match="needs a treatment with two arms"):
             fit.overlap()
 
 
-def test_a_moment_that_tells_no_propensity(binary_frame: pd.DataFrame) -> None:
+def test_a_moment_that_implies_no_propensity(binary_frame: pd.DataFrame) -> None:
     moment = riesz.CustomMoment(lambda mu, data: mu(data.assign(a=1.0, x1=data["x1"] + 1)), name="moved")
     fit = riesz.estimate("y ~ treat(a) * x1", binary_frame, moment)
     with pytest.raises(riesz.RieszError, match="No propensity can be recovered"):
@@ -364,7 +364,7 @@ def test_concerns_are_a_list_that_reads_well(binary_frame: pd.DataFrame) -> None
     assert "<li>a &lt; b</li><li>c</li>" in html
 
 
-def test_no_concerns_are_said_so(binary_frame: pd.DataFrame) -> None:
+def test_no_concerns_are_reported_as_such(binary_frame: pd.DataFrame) -> None:
     none = concerns.Concerns()
     assert none == []
     assert repr(none) == "These checks found no problems."
@@ -457,7 +457,7 @@ def test_diagnostics_for_clusters_of_two_kinds_and_labels(binary_frame: pd.DataF
     assert isinstance(fit.warnings(), list)
 
 
-def test_networks_answer_too() -> None:
+def test_diagnostics_of_networks() -> None:
     stages = (riesz.Stage(1e-2, 40, 40),)
     learner = riesz.MADNet(width=8, depth=1, head_width=4, head_depth=1, stages=stages, batch_size=64, repeats=1)
     fit = riesz.ate("y ~ treat(a) + x1 + x2", draw(200, seed=16)[0], learner=learner, folds=2)
@@ -475,7 +475,7 @@ def test_every_diagnostic_works_without_a_standard_error(binary_frame: pd.DataFr
     assert fit.influence_quantiles().notna().all(axis=None)
 
 
-def test_a_copy_of_the_outcome_among_the_covariates_is_told(binary_frame: pd.DataFrame) -> None:
+def test_a_copy_of_the_outcome_among_the_covariates_is_reported(binary_frame: pd.DataFrame) -> None:
     copied = binary_frame.assign(twin=binary_frame["y"] + 1e-6 * binary_frame["x1"])
     fit = riesz.ate("y ~ treat(a) + x1 + x2 + twin", copied, learner="linear")
     assert any("outcome in disguise" in text for text in fit.warnings())
@@ -489,7 +489,7 @@ def test_a_copy_of_the_outcome_among_the_covariates_is_told(binary_frame: pd.Dat
 
 @pytest.mark.parametrize("verb", [riesz.ate, riesz.att])
 @pytest.mark.parametrize("weights", [None, "w"])
-def test_the_summary_tells_that_weighting_depends_on_the_origin(verb: object, weights: str | None) -> None:
+def test_the_summary_reports_that_weighting_depends_on_a_constant_in_y(verb: object, weights: str | None) -> None:
     """Centred weighting is that of an outcome whose mean is zero, moved back by what the estimand gives a constant."""
     frame = draw(400, seed=21)[0]
     mean = np.average(frame["y"], weights=frame["w"] if weights else None)
@@ -521,7 +521,7 @@ def test_a_mean_is_moved_back_and_a_derivative_is_not(
 # the treatment in disguise
 
 
-def test_a_covariate_that_tells_the_treatment_is_named() -> None:
+def test_a_covariate_that_determines_the_treatment_is_named() -> None:
     frame = draw(400, seed=22)[0]
     rng = np.random.default_rng(0)
     frame = frame.assign(educ=np.where(frame["a"] == 1, rng.integers(16, 19, 400), rng.integers(8, 16, 400)))

@@ -1,4 +1,4 @@
-"""Overlap by a propensity of its own: what it knows, when it alarms, and what the way out is worth."""
+"""Overlap, judged by a separate propensity: its accuracy, its warnings, and the alternatives that they recommend."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_crumps_rule_minimises_the_variance_bound() -> None:
     assert np.isinf(none)
 
 
-def test_failing_overlap_is_the_first_note_of_every_fit_that_misses() -> None:
+def test_failing_overlap_is_the_first_note_of_every_biased_fit() -> None:
     missed = 0
     for seed in range(10):
         frame, _, effect = strong(1000 + 100 * seed, 5 + seed % 6, seed)
@@ -73,7 +73,7 @@ def test_failing_overlap_is_the_first_note_of_every_fit_that_misses() -> None:
     assert missed >= 8
 
 
-def test_an_rr_that_looks_harmless_does_not_hide_it() -> None:
+def test_failing_overlap_is_found_where_rr_looks_unproblematic() -> None:
     frame, p, effect = strong(1000, 5, seed=4)
     mu = frame["y"].to_numpy() * 0
     fit = riesz.ate("y ~ treat(a) + .", frame, learner=Known((mu, mu + effect), np.clip(p, 0.2, 0.8)), folds=1)
@@ -126,7 +126,7 @@ def test_simulations_with_overlap_raise_no_alarm(name: str) -> None:
         assert not any("Overlap" in text for text in fit.warnings())
 
 
-def test_one_sided_overlap_recommends_the_other_side() -> None:
+def test_one_sided_overlap_recommends_the_effect_that_it_identifies() -> None:
     """Some rows are never treated; every treated row has controls: the ATT has overlap, the ATE has not."""
     rng = np.random.default_rng(6)
     x1, x2 = rng.normal(size=(2, 3000))
@@ -178,7 +178,7 @@ def dose(spread: float, seed: int) -> pd.DataFrame:
     return pd.DataFrame({"y": d + x1 + rng.normal(size=1000), "d": d, "x1": x1, "x2": x2})
 
 
-def test_what_covariates_leave_of_a_dose() -> None:
+def test_residual_variation_of_a_dose() -> None:
     fit = riesz.shift("y ~ treat(d) + x1 + x2", dose(1.0, 1), delta=0.5)
     variation = fit._parts.treatment_variation
     assert variation is not None

@@ -1,4 +1,4 @@
-"""What every diagnostic must do: a diagnostic that is registered is tested here."""
+"""What every registered diagnostic must do."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_contour() -> None:
     assert grid.loc[0, "lower"] == found.table.loc["ATE", "estimate"]
 
 
-def test_it_reads_well() -> None:
+def test_summary_in_words() -> None:
     found = riesz.ate(FORMULA, draw(400, seed=6)[0]).sensitivity()
     for text in (repr(found), found._repr_html_(), found.summary().as_latex()):
         assert "RVa" in text
@@ -198,7 +198,7 @@ def test_bad_input(call, message: str) -> None:
         call(fit)
 
 
-def test_what_cannot_be_done_says_so() -> None:
+def test_an_analysis_that_is_impossible_raises_an_error() -> None:
     frame, mu, _ = draw(200, seed=7)
     with pytest.raises(riesz.RieszError, match="needs a debiased estimate"):
         riesz.ate(FORMULA, frame, estimator="direct").sensitivity()

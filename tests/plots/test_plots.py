@@ -241,7 +241,7 @@ def test_influence_and_quantiles(fit: riesz.Results) -> None:
     np.testing.assert_allclose(marks(draw(fit, "qq")), fit.influence_quantiles()[["theoretical", "sample"]])
 
 
-def test_clusters_are_called_so(fit: riesz.Results) -> None:
+def test_clusters_are_labelled_as_clusters(fit: riesz.Results) -> None:
     with pytest.warns(riesz.RieszWarning, match="cut"):
         clustered = fit.with_cov("region")
     assert draw(clustered, "influence", k=3).get_ylabel() == "Cluster"
@@ -304,7 +304,7 @@ def test_history(net: riesz.Results, fit: riesz.Results) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PLOTS if kind not in ("panels", "history")])
-def test_axes_of_ones_own(fit: riesz.Results, kind: str) -> None:
+def test_given_axes_are_used(fit: riesz.Results, kind: str) -> None:
     _, (left, right) = plt.subplots(1, 2)
     assert draw(fit, kind, ax=right) is right
     assert len(plt.get_fignums()) == 1

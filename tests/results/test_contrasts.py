@@ -1,4 +1,4 @@
-"""Functions of parameters: against what is known in closed form, and nothing but arithmetic is read."""
+"""Functions of parameters, checked against closed forms; expressions may hold arithmetic only."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_difference_of_means_is_the_ate(binary_frame: pd.DataFrame) -> None:
     assert nothing.bse.iloc[0] < 1e-8
 
 
-def test_several_at_once_and_again(means: riesz.Results) -> None:
+def test_several_contrasts_and_contrasts_of_contrasts(means: riesz.Results) -> None:
     made = riesz.contrast({"lift": "mean_1 / mean_0 - 1", "gap": "mean_1 - mean_0"}, means)
     assert made.params.index.tolist() == ["lift", "gap"]
     listed = riesz.contrast(["mean_1 / mean_0 - 1", "mean_1 - mean_0"], means)
@@ -77,7 +77,7 @@ def test_group_effects_enter_contrasts(binary_frame: pd.DataFrame) -> None:
     np.testing.assert_allclose(made.bse.iloc[0], np.sqrt((phi**2).sum()) / n, rtol=1e-8)
 
 
-def test_odd_names(continuous_frame: pd.DataFrame) -> None:
+def test_names_in_back_ticks(continuous_frame: pd.DataFrame) -> None:
     fit = riesz.shift("y ~ treat(d) * x1", continuous_frame, delta=[0.1, 0.2])
     p = fit.params
     made = riesz.contrast("`shift_0.2` / `shift_0.1`", fit)
@@ -86,7 +86,7 @@ def test_odd_names(continuous_frame: pd.DataFrame) -> None:
     assert abs(both.params.iloc[0]) < 1e-12
 
 
-def test_other_rows_are_refused(binary_frame: pd.DataFrame) -> None:
+def test_fits_on_different_rows_are_refused(binary_frame: pd.DataFrame) -> None:
     formula = "y ~ treat(a) * x1"
     fit = riesz.ate(formula, binary_frame)
     others = {
@@ -131,7 +131,7 @@ def test_only_arithmetic_is_read(text: str) -> None:
         read_expression(text, ["mean_0", "mean_1"])
 
 
-def test_errors_help(means: riesz.Results) -> None:
+def test_error_messages_say_what_is_expected(means: riesz.Results) -> None:
     with pytest.raises(riesz.RieszError, match="Did you mean `mean_1`"):
         riesz.contrast("mean_11 - mean_0", means)
     with pytest.raises(riesz.RieszError, match="not finite"):
@@ -148,7 +148,7 @@ def test_errors_help(means: riesz.Results) -> None:
         riesz.contrast(3, means)
 
 
-def test_no_error_where_there_is_none(binary_frame: pd.DataFrame) -> None:
+def test_contrasts_of_plug_in_estimates_have_no_standard_error(binary_frame: pd.DataFrame) -> None:
     direct = riesz.mean("y ~ treat(a) * x1", binary_frame, at=[0, 1], estimator="direct")
     made = riesz.contrast("mean_1 - mean_0", direct)
     np.testing.assert_allclose(made.params.iloc[0], direct.params["mean_1"] - direct.params["mean_0"])

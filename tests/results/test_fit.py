@@ -1,4 +1,4 @@
-"""The results object: statsmodels' words, and what a reader sees."""
+"""Results: the names that statsmodels uses, and what summaries show."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def single(binary_frame: pd.DataFrame) -> riesz.Results:
     return riesz.ate("y ~ treat(a) * x1 + g", binary_frame, cluster="village")
 
 
-def test_numbers_hang_together(fit: riesz.Results) -> None:
+def test_numbers_are_consistent(fit: riesz.Results) -> None:
     np.testing.assert_allclose(fit.tvalues, fit.params / fit.bse)
     np.testing.assert_allclose(fit.pvalues, 2 * stats.norm.sf(abs(fit.tvalues)))
     np.testing.assert_allclose(fit.bse**2, np.diag(fit.cov_params()))
@@ -55,7 +55,7 @@ def test_hypotheses(fit: riesz.Results) -> None:
 
 
 def test_wald_tests_do_not_depend_on_units(fit: riesz.Results, binary_frame: pd.DataFrame) -> None:
-    """A coefficient that is tiny because its regressor is in cents is still a restriction of its own."""
+    """A coefficient that is tiny because its regressor is in cents is still a separate restriction."""
     cents = 1e10 * np.exp(binary_frame["x2"])
     large = riesz.ate("y ~ treat(a) * x1", binary_frame.assign(sales=cents)).blp("~ x1 + sales").heterogeneity()
     small = riesz.ate("y ~ treat(a) * x1", binary_frame.assign(sales=cents / 1e10)).blp("~ x1 + sales").heterogeneity()
@@ -66,7 +66,7 @@ def test_wald_tests_do_not_depend_on_units(fit: riesz.Results, binary_frame: pd.
     np.testing.assert_allclose(repeated.statistic, fit.wald_test("ATE = 0, ATT = 0").statistic)
 
 
-def test_only_debiased_estimators_carry_errors(binary_frame: pd.DataFrame, fit: riesz.Results) -> None:
+def test_only_debiased_estimators_have_standard_errors(binary_frame: pd.DataFrame, fit: riesz.Results) -> None:
     errors = fit.estimates["std_error"].unstack()
     assert errors[["direct", "ipw"]].isna().all().all()
     assert errors[["dr", "tmle"]].notna().all().all()
@@ -117,7 +117,7 @@ def test_anchor(fit: riesz.Results, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(riesz.load(tmp_path / "fit.riesz").anchor, fit.anchor)
 
 
-def test_summary_says_what_was_asked(single: riesz.Results) -> None:
+def test_summary_describes_the_request(single: riesz.Results) -> None:
     text = str(single.summary())
     for piece in (
         "Average treatment effect: a=1 against 0",
@@ -165,7 +165,7 @@ def test_statsmodels_summary_col(fit: riesz.Results, single: riesz.Results) -> N
     assert f"{fit.params['ATT']:.4f}" in text
 
 
-def test_health_lines_are_what_they_say(single: riesz.Results) -> None:
+def test_health_lines_show_the_diagnostics(single: riesz.Results) -> None:
     rr = single.riesz_representer["ATE"]
     health = single.diagnostics().loc["ATE"]
     assert health["largest_rr"] == rr.abs().max()
@@ -175,8 +175,8 @@ def test_health_lines_are_what_they_say(single: riesz.Results) -> None:
     assert health["anchor_moment"] == 1
 
 
-def test_counted_rows_are_counted(binary_frame: pd.DataFrame) -> None:
-    """With frequency weights the summary's rows, and a group's, are those that the weights stand for."""
+def test_frequency_weights_count_rows(binary_frame: pd.DataFrame) -> None:
+    """With frequency weights the summary's rows, and a group's, are those that the weights represent."""
     data = binary_frame.assign(count=1 + binary_frame.index % 3)
     fit = riesz.ate("y ~ treat(a) * x1", data, freq_weights="count")
     assert f"of {data['count'].sum():,} rows." in str(fit.summary())
@@ -196,11 +196,11 @@ def test_notes_in_latex_are_sentences(fit: riesz.Results) -> None:
     assert "a=1 against 0, E[mu(1, X) - mu(0, X)]. ATT:" in latex
 
 
-def test_no_sample_splitting_is_said(binary_frame: pd.DataFrame) -> None:
+def test_summary_reports_that_there_is_no_sample_splitting(binary_frame: pd.DataFrame) -> None:
     assert "No sample splitting" in str(riesz.ate("y ~ treat(a)", binary_frame, folds=1).summary())
 
 
-def test_the_title_tells_which_label_is_the_reference(binary_frame: pd.DataFrame) -> None:
+def test_the_title_names_the_reference_label(binary_frame: pd.DataFrame) -> None:
     named = binary_frame.assign(degree=np.where(binary_frame["a"] == 1, "college", "none"))
     for treat, title in (
         ("degree", "degree=none against college (reference)"),

@@ -57,7 +57,7 @@ def test_groups_are_regressions_on_indicators(fit: riesz.Results, binary_frame: 
     assert "Same in all groups (ATE): chi2(2)" in text
 
 
-def test_groups_average_to_the_whole(binary_frame: pd.DataFrame) -> None:
+def test_group_effects_average_to_the_effect_on_all(binary_frame: pd.DataFrame) -> None:
     """Weighted by each group's share of the normalizer, group effects give the parameter back, in every setting."""
     for options in ({}, {"weights": "w"}, {"cluster": "village"}, {"estimator": "tmle"}, {"target": "sample"}):
         fit = riesz.estimate(FORMULA, binary_frame, [riesz.ATE(), riesz.ATT()], **options)
@@ -131,7 +131,7 @@ def test_projection_of_a_ratio_solves_its_own_equation(binary_frame: pd.DataFram
 
 
 def test_projection_recovers_the_slope_of_the_effect() -> None:
-    """tau(x) = 1 + x1 in this frame's own design, much larger."""
+    """tau(x) = 1 + x1 in the design of the test data, with many more rows."""
     rng = np.random.default_rng(3)
     n = 5000
     x1 = rng.normal(size=n)

@@ -153,7 +153,10 @@ def test_parameters_that_are_the_same_have_no_difference_to_test(binary_frame: p
         (lambda fit: fit.sensitivity(null=None), "null=None: expected a finite number"),
         (lambda fit: fit.sensitivity(null=10**400), "expected a finite number"),
         (lambda fit: fit.sensitivity(null={"ATE": np.inf}), r"null\['ATE'\]=inf: expected a finite number"),
-        (lambda fit: fit.sensitivity(null={"ATE": 0, "ATX": 0}), "null has a value for `ATX`; the parameters are `ATE`"),
+        (
+            lambda fit: fit.sensitivity(null={"ATE": 0, "ATX": 0}),
+            "null has a value for `ATX`; the parameters are `ATE`",
+        ),
         (lambda fit: fit.sensitivity(cf_y="a"), "cf_y='a': expected a share"),
         (lambda fit: fit.sensitivity(cf_d=np.nan), "cf_d=nan: expected a share"),
         (lambda fit: fit.sensitivity(rho=None), "rho=None: expected a correlation"),
@@ -164,21 +167,21 @@ def test_parameters_that_are_the_same_have_no_difference_to_test(binary_frame: p
         (lambda fit: fit.sensitivity().contour(points=0), "points=0: expected a whole number"),
     ],
 )
-def test_numbers_that_are_none_are_refused_in_plain_words(one: riesz.Results, call, words: str) -> None:
+def test_invalid_numbers_are_refused_in_plain_words(ate: riesz.Results, call, words: str) -> None:
     with pytest.raises(riesz.RieszError, match=words):
-        call(one)
+        call(ate)
 
 
 @pytest.fixture(scope="module")
-def one(binary_frame: pd.DataFrame) -> riesz.Results:
+def ate(binary_frame: pd.DataFrame) -> riesz.Results:
     return riesz.ate("y ~ treat(a) * (x1 + x2)", binary_frame)
 
 
-def test_a_null_far_away_takes_a_confounder_that_explains_all(one: riesz.Results) -> None:
+def test_a_null_far_away_takes_a_confounder_that_explains_all(ate: riesz.Results) -> None:
     for null in (1e300, -1e300):
-        assert one.sensitivity(null=null).table.loc["ATE", ["rv", "rva"]].tolist() == [1.0, 1.0]
-    assert one.sensitivity(null=10.0).table.loc["ATE", "rv"] < 1
-    assert one.sensitivity(null=one.params["ATE"]).table.loc["ATE", ["rv", "rva"]].tolist() == [0.0, 0.0]
+        assert ate.sensitivity(null=null).table.loc["ATE", ["rv", "rva"]].tolist() == [1.0, 1.0]
+    assert ate.sensitivity(null=10.0).table.loc["ATE", "rv"] < 1
+    assert ate.sensitivity(null=ate.params["ATE"]).table.loc["ATE", ["rv", "rva"]].tolist() == [0.0, 0.0]
 
 
 def test_an_outcome_without_residuals_has_no_sensitivity(binary_frame: pd.DataFrame) -> None:
@@ -268,9 +271,9 @@ def test_benchmarks_use_the_threads_and_the_bar_of_the_fit(
 
 
 @pytest.mark.parametrize("formula", ["~ 0", "~ -1", "~ 0 + 0"])
-def test_a_projection_on_nothing_is_refused(one: riesz.Results, formula: str) -> None:
+def test_a_projection_on_nothing_is_refused(ate: riesz.Results, formula: str) -> None:
     with pytest.raises(riesz.FormulaError, match="has no columns to project on"):
-        one.blp(formula)
+        ate.blp(formula)
 
 
 def test_a_projection_on_missing_values_says_so(binary_frame: pd.DataFrame) -> None:
@@ -280,24 +283,24 @@ def test_a_projection_on_missing_values_says_so(binary_frame: pd.DataFrame) -> N
 
 
 @pytest.mark.parametrize("kind", riesz.plots.PLOTS)
-def test_plots_refuse_wrong_arguments_in_plain_words(one: riesz.Results, kind: str) -> None:
+def test_plots_refuse_wrong_arguments_in_plain_words(ate: riesz.Results, kind: str) -> None:
     needed = ["g"] if kind == "groups" else []
     with pytest.raises(riesz.errors.ArgumentError, match=rf"fit\.plot\('{kind}'\) has no keyword 'nope'"):
-        one.plot(kind, *needed, nope=1)
+        ate.plot(kind, *needed, nope=1)
     draw = riesz.plots.PLOTS[kind]
     with pytest.raises(riesz.RieszError, match=r"expected a fit|expected fits"):
         draw(3, *needed)
     if kind != "forest":  # which takes any number of fits
         with pytest.raises(riesz.errors.ArgumentError, match="arguments without a keyword; it takes"):
-            one.plot(kind, "ATE", 3, 4)
+            ate.plot(kind, "ATE", 3, 4)
         with pytest.raises(riesz.errors.ArgumentError, match=rf"riesz\.plots\.{kind}\(\) needs `fit`"):
             draw()
         with pytest.raises(riesz.RieszError, match="expected a fit"):
-            draw(one.by("g"), *needed)
+            draw(ate.by("g"), *needed)
     if kind not in ("panels", "history"):
         with pytest.raises(riesz.RieszError, match=r"ax=3: expected matplotlib axes"):
-            one.plot(kind, *needed, ax=3)
-        draw(fit=one, **({"by": "g"} if needed else {})) if kind != "forest" else draw(one)
+            ate.plot(kind, *needed, ax=3)
+        draw(fit=ate, **({"by": "g"} if needed else {})) if kind != "forest" else draw(ate)
         plt.close("all")
 
 
@@ -334,15 +337,15 @@ def test_plots_refuse_wrong_arguments_in_plain_words(one: riesz.Results, kind: s
         (lambda fit: riesz.contrast(lambda p: {}, fit), "gives no numbers"),
     ],
 )
-def test_wrong_arguments_of_plots_and_tables(one: riesz.Results, call, words: str) -> None:
+def test_wrong_arguments_of_plots_and_tables(ate: riesz.Results, call, words: str) -> None:
     with pytest.raises(riesz.RieszError, match=words):
-        call(one)
+        call(ate)
     plt.close("all")
 
 
-def test_one_benchmark_may_be_a_name(one: riesz.Results) -> None:
+def test_one_benchmark_may_be_a_name(ate: riesz.Results) -> None:
     """It was taken for a list of letters."""
-    ax = one.plot("sensitivity", benchmarks="x1")
+    ax = ate.plot("sensitivity", benchmarks="x1")
     assert [text.get_text() for text in ax.get_legend().get_texts()][1:] == ["x1"]
     plt.close("all")
 
@@ -360,14 +363,14 @@ def test_one_benchmark_may_be_a_name(one: riesz.Results) -> None:
         ("vilage", "is not a column of the data"),
     ],
 )
-def test_names_of_covariances_get_advice_that_can_be_followed(one: riesz.Results, name: str, words: str) -> None:
+def test_names_of_covariances_get_advice_that_can_be_followed(ate: riesz.Results, name: str, words: str) -> None:
     with pytest.raises(riesz.RieszError) as caught:
-        one.with_cov(name)
+        ate.with_cov(name)
     assert words in str(caught.value)
     with pytest.raises(
         riesz.errors.ArgumentError, match=r"fit\.with_cov\(\) has no keyword 'cov_type'. Its keyword is cluster"
     ):
-        one.with_cov(cov_type=name)
+        ate.with_cov(cov_type=name)
 
 
 def test_a_column_may_be_called_like_a_covariance(binary_frame: pd.DataFrame) -> None:
@@ -423,9 +426,9 @@ def test_a_true_representer_is_hardly_ever_told_to_be_wrong() -> None:
     assert len(told) <= 2
 
 
-def test_no_concerns_are_said_in_plain_words(one: riesz.Results) -> None:
-    assert repr(one.warnings()) == "These checks found no problems."
-    assert "These checks found no problems." in one.warnings()._repr_html_()
+def test_no_concerns_are_reported_in_plain_words(ate: riesz.Results) -> None:
+    assert repr(ate.warnings()) == "These checks found no problems."
+    assert "These checks found no problems." in ate.warnings()._repr_html_()
 
 
 def odd_fits() -> Iterator[tuple[str, riesz.Results]]:

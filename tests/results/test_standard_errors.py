@@ -131,7 +131,7 @@ def test_notes_on_two_way_errors_reach_groups_and_contrasts() -> None:
 
 
 def scores(fit: riesz.Results) -> Array:
-    """The one-step scores of a fit of the ATE, from its own table."""
+    """The one-step scores of a fit of the ATE, from fit.augment()."""
     rows = fit.augment()
     return (rows[".moment_ATE"] + rows[".rr_ATE"] * rows[".resid"]).to_numpy()
 
@@ -195,8 +195,8 @@ def villages(treated: int, seed: int, clusters: int = 40) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(("treated", "told"), [(2, True), (9, True), (10, False), (20, False), (31, True)])
-def test_few_clusters_of_one_arm_are_told(treated: int, told: bool) -> None:
-    """2 treated of 40 clusters: 95% intervals hold 84% of the time, and all clusters together are not few."""
+def test_few_clusters_of_one_arm_are_reported(treated: int, told: bool) -> None:
+    """With 2 of 40 clusters treated, 95% intervals cover 84% of the time, although 40 clusters are enough."""
     rare, count = (1, treated) if treated <= 20 else (0, 40 - treated)
     for seed in range(5):
         fit = riesz.ate("y ~ treat(a) + x", villages(treated, seed), folds=2, cluster="village")
@@ -261,7 +261,7 @@ def test_a_logit_rr_balances_what_its_errors_are(formula: str, estimand: riesz.A
 
 
 def test_correct_logits_raise_no_alarm() -> None:
-    """37 of 100 such fits were told to distrust estimate and error."""
+    """Of 100 such fits, 37 once got a warning about estimate and standard error."""
     told = [
         text
         for seed in range(40)
@@ -304,7 +304,7 @@ def test_a_logit_has_the_error_of_its_delta_method(estimand: riesz.ATE, constant
     np.testing.assert_allclose(fit.bse.iloc[0], influence.std(ddof=1) / np.sqrt(len(z)), rtol=1e-6)
 
 
-def test_outcomes_that_a_logit_tells_apart_do_not_blow_up() -> None:
+def test_outcomes_that_a_logit_separates_give_finite_errors() -> None:
     data = logit(300, 4)
     for y in (data["x1"] > 0, (data["x1"] > 0) ^ (data.index == 5)):
         for folds in (1, 2, 5):

@@ -50,7 +50,7 @@ def test_compare_holds_derived_parameters(fit: riesz.Results) -> None:
         assert piece in text
 
 
-def test_compare_says_what_it_wants(fit: riesz.Results) -> None:
+def test_compare_errors_say_what_is_expected(fit: riesz.Results) -> None:
     with pytest.raises(riesz.RieszError, match="no fits"):
         riesz.compare()
     with pytest.raises(riesz.RieszError, match="has no params"):

@@ -1,4 +1,4 @@
-"""Fields that older files have under other names, or elsewhere, are found."""
+"""Fields that older files hold under other names, or in other places, are converted."""
 
 from __future__ import annotations
 

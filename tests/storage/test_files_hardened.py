@@ -1,4 +1,4 @@
-"""Files under stress: hostile, concurrent, on a full disk, with large numbers and with content that makes no sense."""
+"""Files under stress: hostile, concurrent, on a full disk, with large numbers and with invalid content."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ def test_a_file_that_may_not_be_read(file: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_links_bytes_and_rights(fit: riesz.Results, tmp_path: Path) -> None:
-    """What stands behind a link is written; the file has the rights that any new file has."""
+    """The target of a link is written; the file has the permissions of any new file."""
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "fit.riesz").write_text("old")
     link = tmp_path / "link.riesz"
@@ -528,7 +528,7 @@ def every_type() -> list[type]:
 
 
 def test_the_types_of_all_that_is_stored_are_understood() -> None:
-    """Each annotation of a stored dataclass says no to something: none is passed over."""
+    """Every annotation of a stored dataclass rejects some value: none is ignored."""
     from dataclasses import fields
     from typing import Any as Anything
     from typing import get_type_hints
@@ -616,7 +616,7 @@ SMALL_STACK = riesz.Stack([riesz.Linear(), riesz.Splines(interactions=0), riesz.
 
 
 def questions(fit: riesz.Results, data: pd.DataFrame, folder: Path) -> Iterator[Callable[[], object]]:
-    """Everything that results offer, or nearly."""
+    """Calls of nearly everything that results offer."""
     yield lambda: str(fit)
     yield lambda: fit.summary().as_latex()
     for name in ("tvalues", "resid", "estimates", "riesz_representer", "influence", "history", "trimming", "anchor"):
@@ -640,7 +640,7 @@ def questions(fit: riesz.Results, data: pd.DataFrame, folder: Path) -> Iterator[
 
 
 def test_content_that_makes_no_sense(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
-    """A file with a right checksum is refused, or all that it offers works or says in plain words why not."""
+    """A file with a valid checksum is refused, or each of its results works or raises an error in plain words."""
     data = binary_frame.head(60).assign(band=pd.cut(binary_frame["x1"], 3))
     options: dict[str, Any] = {"folds": 2, "cluster": "village", "weights": "w", "trim": "95%", "repeats": 2}
     fits = [

@@ -1,4 +1,4 @@
-"""A reloaded fit is the fit that was saved; a bad file says so and runs nothing."""
+"""A reloaded fit equals the fit that was saved; a bad file raises an error and runs nothing."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_saved_again_is_the_same(binary_frame: pd.DataFrame, tmp_path: Path) -> 
     assert_same(fit, again)
 
 
-def test_what_cannot_be_stored_explains_itself(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_what_cannot_be_stored_raises_an_error_when_used(binary_frame: pd.DataFrame, tmp_path: Path) -> None:
     custom = riesz.CustomMoment(lambda mu, data: mu(data.assign(a=1)) - mu(data.assign(a=0)))
     fit = riesz.estimate("y ~ treat(a) * x1", binary_frame, custom)
     again = around(fit, tmp_path)
@@ -171,7 +171,7 @@ def test_what_cannot_be_stored_explains_itself(binary_frame: pd.DataFrame, tmp_p
     assert policy.predict(binary_frame)["mu"].notna().all()
 
 
-def test_a_learner_of_ones_own_leaves_its_words(
+def test_a_user_defined_learner_leaves_its_description(
     binary_frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from riesz.storage import coding
@@ -255,7 +255,7 @@ def test_models_of_scikit_learn_are_not_stored(binary_frame: pd.DataFrame, tmp_p
         with pytest.raises(riesz.LearnerError, match=r"was not stored|not the fitted learner"):
             ask()
     plain = around(riesz.ate("y ~ treat(a) * x1", binary_frame, learner="propensity", folds=2), tmp_path)
-    with pytest.raises(riesz.LearnerError, match="does not hold the moment's function"):
+    with pytest.raises(riesz.LearnerError, match="do not hold the function of the moment"):
         plain.sensitivity_benchmark("x1")
 
 
@@ -274,7 +274,7 @@ def rewrite(
     members: dict[str, bytes] | None = None,
     forged: bool = True,
 ) -> None:
-    """Alter a file; a forger also makes the checksum anew."""
+    """Alter a file; a forger also computes a new checksum."""
     with zipfile.ZipFile(file) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     if change is not None:
@@ -334,8 +334,8 @@ def test_newer_version(file: Path) -> None:
         riesz.load(file)
 
 
-def test_every_alteration_is_told_when_loading(file: Path) -> None:
-    """Also those that only a later question would stumble over."""
+def test_every_alteration_is_detected_when_loading(file: Path) -> None:
+    """Also those at which only a later call would fail."""
     whole = file.read_bytes()
 
     def name(document: Any) -> None:

@@ -76,7 +76,7 @@ def test_no_other_module_turns_scores_into_estimates() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module == "riesz.inference":
                 names = {alias.name for alias in node.names}
-                assert not names & {"estimate", "project"}, f"{path} has a road of its own"
+                assert not names & {"estimate", "project"}, f"{path} turns scores into estimates itself"
 
 
 @pytest.mark.parametrize("cluster", [None, "village", ["village", "g"]])
@@ -92,7 +92,7 @@ def test_the_projection_on_a_constant_is_the_estimate(
     np.testing.assert_allclose(projected.variation(), fit.variation(), atol=1e-12)
 
 
-def test_known_scores_are_not_computed_again(binary_frame: pd.DataFrame, calls: Counter[str]) -> None:
+def test_given_scores_are_not_computed_again(binary_frame: pd.DataFrame, calls: Counter[str]) -> None:
     fit = riesz.ate(FORMULA, binary_frame, learner="linear")
     model, crossfit = fit.model, fit._crossfit
     sampling = Sampling(model.weights, (), model.settings.target)
