@@ -190,19 +190,19 @@ class Columns:
         where, spec = self._affected({*changes, wrt})
         a, fitted = frame[wrt].to_numpy(), self._fitted[wrt].to_numpy()
         limits = float(min(a.min(), fitted.min())), float(max(a.max(), fitted.max()))
-        here = self._evaluate(spec, frame)
+        values = self._evaluate(spec, frame)
 
-        def at(values: Array, rows: npt.NDArray[np.bool_], which: npt.NDArray[np.bool_]) -> Array:
+        def at(treatment: Array, rows: npt.NDArray[np.bool_], which: npt.NDArray[np.bool_]) -> Array:
             columns, smaller = _subset(spec, which)
-            return self._evaluate(smaller, replace_columns(frame[rows], {wrt: values[rows]}))[:, columns]
+            return self._evaluate(smaller, replace_columns(frame[rows], {wrt: treatment[rows]}))[:, columns]
 
-        slopes = derivatives(at, a, here, STEP * _local_spread(a, fitted), limits)
+        slopes = derivatives(at, a, values, STEP * _local_spread(a, fitted), limits)
         if not np.isfinite(slopes).all():
             raise EstimandError(
                 f"The formula has no finite derivative along `{wrt}` on {int((~np.isfinite(slopes)).any(axis=1).sum())} rows. Use "
                 "another transformation, or drop those rows."
             )
-        return where, here, slopes
+        return where, values, slopes
 
     def _check_derivative(self, wrt: str) -> None:
         if wrt not in self.used:

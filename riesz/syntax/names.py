@@ -94,7 +94,7 @@ class Names:
         if name in self.context and node.id not in quoted and _looks_like_a_column(self.context[name]):
             raise FormulaError(
                 f"`{name}` in {self.text!r} is not a column of the data, but an array in the caller's scope."
-                f"{nearest(name, self.columns)} Add it to the data, so that missing rows and folds apply to it, too."
+                f"{nearest(name, self.columns)} Add it to the data, so that dropped rows and folds apply to it, too."
             )
 
 

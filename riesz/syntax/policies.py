@@ -53,7 +53,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.Invert: operator.invert,
 }
-_LARGEST_DIGITS = 20  # to round to
+_LARGEST_DIGITS = 20  # of round()
 _AND_OR = "Write & and | for `and` and `or`, and == False for `not`, with parentheses around each comparison"
 _FUNCTION = "or pass a function of the frame, such as lambda data: data['x'] > data['x'].mean()"
 _INSTEAD: dict[type[ast.AST], str] = {
@@ -268,8 +268,9 @@ class _Reader:
     def _pure(self, function: Rowwise, node: ast.Call) -> Any:
         count = len(node.args)
         if node.keywords or not function.fewest <= count <= function.most:
-            few, many = function.fewest, function.most
-            raise _Refused(node, f"It takes {few if few == many else f'{few} or {many}'} arguments, without keywords")
+            fewest, most = function.fewest, function.most
+            numbers = fewest if fewest == most else f"{fewest} or {most}"
+            raise _Refused(node, f"It takes {numbers} arguments, without keywords")
         if function.call is np.isin:
             return np.isin(self.value(node.args[0]), self._list(node.args[1]))
         if function.call is np.round:

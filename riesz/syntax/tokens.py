@@ -16,10 +16,10 @@ from riesz.errors import FormulaError
 from riesz.syntax.backticks import hide_quotes
 
 EXAMPLE = "for example 'y ~ treat(a) + x1 + x2'"
-_REASONS = {  # formulaic's wording, and ours
-    r"Could not find matching context marker": "a parenthesis has no partner",
+_REASONS = {  # patterns of formulaic's messages, and plainer words
+    r"Could not find matching context marker": "there is an unmatched parenthesis",
     r"Formula ended before quote context was closed\. Expected: (\S+)": r"a closing \1 is missing",
-    r"Operator `(\S+)` has insuffient arguments and/or is misplaced": r"nothing stands beside `\1`",
+    r"Operator `(\S+)` has insuffient arguments and/or is misplaced": r"an operand of `\1` is missing",
 }
 
 
@@ -32,7 +32,7 @@ def tokens_of(side: str, text: str) -> list[Token]:
 
 
 def python_tokens(side: str) -> list[Token]:
-    """The tokens of one side that are Python code: calls, and whatever stands in braces."""
+    """The tokens of one side that are Python code: calls, and code in braces."""
     return [token for token in tokens_of(side, side) if token.kind is Token.Kind.PYTHON]
 
 
@@ -67,6 +67,6 @@ def functions_in(tree: ast.AST) -> list[str]:
 def unreadable(text: str, error: Exception) -> FormulaError:
     """The error for a formula that formulaic cannot parse."""
     reason = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().split("\n")[0].rstrip(".")
-    for theirs, ours in _REASONS.items():
-        reason = re.sub(theirs, ours, reason)
+    for pattern, plain in _REASONS.items():
+        reason = re.sub(pattern, plain, reason)
     return FormulaError(f"The formula {text!r} cannot be read: {reason or type(error).__name__}. Write {EXAMPLE}.")

@@ -141,13 +141,13 @@ class TestFormula:
     @pytest.mark.parametrize(
         ("formula", "words"),
         [
-            ("y ~ treat(a) + (x1", "a parenthesis has no partner"),
-            ("y ~ treat(a) + x1)", "a parenthesis has no partner"),
+            ("y ~ treat(a) + (x1", "there is an unmatched parenthesis"),
+            ("y ~ treat(a) + x1)", "there is an unmatched parenthesis"),
             ("y ~ treat(a", "a closing ) is missing"),
             ("y ~ treat(a) + `x1", "a closing ` is missing"),
             ("y ~ treat(a) + {x1", "a closing } is missing"),
             ("y ~ treat(a) + 'x1", "a closing ' is missing"),
-            ("y ~ treat(a) +", "nothing stands beside `+`"),
+            ("y ~ treat(a) +", "an operand of `+` is missing"),
             ("y ~ treat(a) * * x1", "cannot be read"),
             ("y ~ treat(a) + I(x1 **)", "invalid syntax in 'I(x1 **)'"),
             ("y ~ treat(a) + I(x1 x2)", "in 'I(x1 x2)'"),
