@@ -359,18 +359,20 @@ class _Spread:
 
 def _spread(variation: Array, weights: Weights, clusters: Clusters, used: Used | None) -> _Spread:
     contributions = variation * (weights.sampling / weights.total.sum())[:, None]
-    none = np.zeros(variation.shape[1], dtype=bool)
+    none_replaced = np.zeros(variation.shape[1], dtype=bool)
     if not clusters:
         if used is not None:
             contributions = contributions * _factor(weights.frequency @ used)
-            return _Spread(np.asarray((contributions.T * weights.frequency) @ contributions), none, False)
+            return _Spread(np.asarray((contributions.T * weights.frequency) @ contributions), none_replaced, False)
         count = float(weights.frequency.sum())
         return _Spread(
-            np.asarray(count / (count - 1) * (contributions.T * weights.frequency) @ contributions), none, False
+            np.asarray(count / (count - 1) * (contributions.T * weights.frequency) @ contributions),
+            none_replaced,
+            False,
         )
     contributions = contributions * weights.frequency[:, None]
     if len(clusters) == 1:
-        return _Spread(_clustered(contributions, clusters[0], used), none, False)
+        return _Spread(_clustered(contributions, clusters[0], used), none_replaced, False)
     return _two_way(contributions, clusters, used)
 
 
@@ -382,9 +384,9 @@ def _two_way(contributions: Array, clusters: Clusters, used: Used | None) -> _Sp
     one-way variances, so that no contrast has a variance of zero. Correlations are those of the repaired matrix.
     """
     first, second = clusters
-    both = np.unique(first * (int(second.max()) + 1) + second, return_inverse=True)[1].ravel()
+    intersection = np.unique(first * (int(second.max()) + 1) + second, return_inverse=True)[1].ravel()
     v1, v2 = _clustered(contributions, first, used), _clustered(contributions, second, used)
-    matrix = v1 + v2 - _clustered(contributions, both, used)
+    matrix = v1 + v2 - _clustered(contributions, intersection, used)
     larger = np.maximum(np.diag(v1), np.diag(v2))
     replaced = (np.diag(matrix) <= _ROUNDING * larger) & (larger > 0)
     scale = np.where(larger > 0, np.sqrt(larger), 1.0)  # so that nothing depends on units

@@ -219,18 +219,18 @@ def _run(jobs: Sequence[tuple[Any, ...]], processes: int) -> Iterable[pd.DataFra
         yield from (_chunk(*job) for job in jobs)
         return
     context = get_context("spawn")
-    listening, alive = context.Pipe(duplex=False)
-    with alive, ProcessPoolExecutor(processes, context, _begin_worker, (listening,)) as pool:
+    receiver, sender = context.Pipe(duplex=False)
+    with sender, ProcessPoolExecutor(processes, context, _begin_worker, (receiver,)) as pool:
         try:
             for future in as_completed([pool.submit(_chunk, *job) for job in jobs]):
                 yield future.result()
         except BaseException:  # also on an interrupt: waiting and running chunks are no longer needed
             pool.shutdown(wait=False, cancel_futures=True)
-            alive.close()
+            sender.close()
             raise
 
 
-def _begin_worker(listening: Connection) -> None:
+def _begin_worker(receiver: Connection) -> None:
     """In a new process: use one thread, and end when the other end of a pipe is closed.
 
     Two processes that each use every core are slower than two that use one each. The other end is closed when the study stops or
@@ -240,12 +240,13 @@ def _begin_worker(listening: Connection) -> None:
 
     threadpool_limits(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process of the study handles interrupts
-    Thread(target=_end_with, args=(listening,), daemon=True).start()
+    Thread(target=_end_with, args=(receiver,), daemon=True).start()
 
 
-def _end_with(listening: Connection) -> None:
+def _end_with(receiver: Connection) -> None:
+    """Wait until the other end of the pipe is closed, then end this process."""
     with contextlib.suppress(EOFError, OSError):
-        listening.recv_bytes()
+        receiver.recv_bytes()
     os._exit(1)
 
 

@@ -194,9 +194,8 @@ class Settings:
         metadata=_about(
             "int, str or array_like",
             "Number of cross-fitting folds; 1 means no sample splitting. A column's name, or an array with one "
-            "value per row, gives fold labels. With two-way clusters there are ``folds`` x ``folds`` splits. Rows"
-            " that are copies of one another, with a continuous outcome, stay in one fold and are fitted as one row,"
-            " as with ``freq_weights``.",
+            "value per row, gives fold labels. With two-way clusters there are ``folds`` x ``folds`` splits. If the "
+            "outcome is continuous, identical rows stay in one fold and are fitted as one row, as with ``freq_weights``.",
             _check_folds,
         ),
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from riesz.results.effects import Effects, EffectsParts, Words
 from riesz.results.file import (
-    NONSENSE,
+    CONTENT_ERRORS,
     Contents,
     derived_from_bytes,
     derived_to_bytes,
@@ -35,8 +35,9 @@ def load(path: str | os.PathLike[str], largest: float | None = None) -> Results:
     ----------
     path : path
     largest : float, optional
-        The largest number of bytes that the file may unpack to, since a small file can be made to fill the memory. By default
-        1 GB, or 100 times the size of the file if that is more. For a larger fit that you trust use, for example, ``largest=8e9``.
+        The largest number of bytes that the file may unpack to, because a small file may be made to unpack to more than the
+        memory holds. By default 1 GB, or 100 times the size of the file if that is more. For a larger fit that you trust use,
+        for example, ``largest=8e9``.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def _results(contents: Contents, name: object) -> Results:
             same = np.allclose(fit.params, contents.params, rtol=1e-10, atol=0, equal_nan=True) and np.allclose(
                 fit.cov_params(), contents.covariance, rtol=1e-8, atol=1e-300, equal_nan=True
             )
-    except NONSENSE as error:
+    except CONTENT_ERRORS as error:
         raise damaged(name, f"{type(error).__name__}: {error}") from None
     if not same:
         raise damaged(name, "its estimates do not follow from its predictions")

@@ -215,8 +215,8 @@ def _rows(
 ) -> Rows:
     """The complete rows with a positive weight."""
     needed = set(variables).union(*(estimand.columns(table.columns) for estimand in estimands))
-    everything = any(estimand.reads_everything for estimand in estimands)
-    frame = table.to_pandas([name for name in table.columns if everything or name in needed])
+    any_column = any(estimand.reads_everything for estimand in estimands)
+    frame = table.to_pandas([name for name in table.columns if any_column or name in needed])
     marks = {
         f"{name} (argument)": column.isna().map({True: np.nan, False: 0.0})
         for name, column in (arguments.columns | arguments.clusters).items()

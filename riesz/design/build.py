@@ -163,7 +163,7 @@ def _outcome(
 
 
 def _refuse_extremes(values: Array, what: str) -> None:
-    """Squares of such numbers overflow, or vanish and with them the standard errors."""
+    """Squares of such numbers overflow or become zero, so that standard errors cannot be computed."""
     size = float(np.abs(values).max())
     if size > LARGEST or 0 < size < SMALLEST:
         raise DataError(

@@ -29,7 +29,7 @@ _SMALL = 2**26  # bytes; smaller tables are copied
 _COPY_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 _ARROW_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row labels in an Arrow table
 _FILE = re.compile(r"^[^~]*([\\/]|\.\w{1,8}$)")  # a path, or a name with an ending, but not a formula
-LARGEST, SMALLEST = 1e100, 1e-100  # squares of numbers outside these limits overflow, or vanish
+LARGEST, SMALLEST = 1e100, 1e-100  # squares of numbers outside these limits overflow or become zero
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Table:
         return pd.DataFrame({name: normalise(self._column(name)) for name in columns}, index=range(self.rows))
 
     def export(self) -> pd.DataFrame:
-        """The whole table in pandas, its columns as they came."""
+        """The whole table in pandas, with its columns unchanged."""
         if isinstance(self._native, pd.DataFrame):
             return self._native
         return pd.DataFrame({name: self._column(name) for name in self.columns})
@@ -330,8 +330,8 @@ def refuse_unusable(data: pd.DataFrame, columns: Sequence[str]) -> None:
             infinite = int((size > LARGEST).sum())
             if 0 < size.max(initial=0.0) < SMALLEST:
                 raise DataError(
-                    f"Column `{name}` holds only numbers below {label(SMALLEST)}, whose squares vanish. Rescale it, for example "
-                    f"by data[{name!r}] / data[{name!r}].std()."
+                    f"Column `{name}` holds only numbers below {label(SMALLEST)}, whose squares become zero. Rescale it, for "
+                    f"example by data[{name!r}] / data[{name!r}].std()."
                 )
             if infinite:
                 raise DataError(

@@ -58,8 +58,8 @@ class ATT(Estimand):
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> riesz.att("y ~ treat(a) * .", data, learner="linear").params.round(2).to_dict()
     {'ATT': 1.67}
-    >>> both = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
-    >>> both.params.round(2).to_dict()
+    >>> fit = riesz.estimate("y ~ treat(a) * .", data, estimand=[riesz.ATE(), riesz.ATT()], learner="linear")
+    >>> fit.params.round(2).to_dict()
     {'ATE': 1.46, 'ATT': 1.67}
     """
 

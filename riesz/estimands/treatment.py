@@ -142,7 +142,7 @@ def describe_treatment(column: pd.Series, reference: Any, kind: TreatmentKind, w
         only = label(distinct[0]) if distinct else "missing"
         raise EstimandError(
             f"Treatment `{name}` is constant: every row used has the value {only}. An effect needs at least two "
-            "values; check the filter or the missing rows."
+            "values; check the filter, and the rows dropped for missing values."
         )
     numeric_arms = not categorical and len(distinct) <= MOST_NUMERIC_ARMS
     if kind == "number":

@@ -37,7 +37,7 @@ from riesz.storage.frames import read_frame, read_index, write_frame, write_inde
 
 T = TypeVar("T")
 _COPIES = 4  # bytes that reading may create, per byte of a file: frames copy arrays, and several parts may share one
-NONSENSE = (  # errors that reading or using invalid content may raise
+CONTENT_ERRORS = (  # errors that reading or using invalid content may raise
     LookupError,
     TypeError,
     ValueError,
@@ -108,7 +108,7 @@ def derived_to_bytes(model: Model, clusters: ClusterLabels, labels: pd.DataFrame
 def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
     """What :func:`derived_to_bytes` wrote, read again."""
 
-    def put_together(document: Any, reader: Reader) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
+    def build(document: Any, reader: Reader) -> tuple[Model, ClusterLabels, pd.DataFrame, dict[str, Any]]:
         return (
             _read_model(document, reader),
             _read_clusters(document["clusters"], reader),
@@ -116,20 +116,20 @@ def derived_from_bytes(content: bytes) -> tuple[Model, ClusterLabels, pd.DataFra
             reader.read(document["rest"]),
         )
 
-    return _read_untrusted(from_bytes(content), "The pickled object", put_together)
+    return _read_untrusted(from_bytes(content), "The pickled object", build)
 
 
-def _read_untrusted(archive: Archive, name: object, put_together: Callable[[Any, Reader], T]) -> T:
+def _read_untrusted(archive: Archive, name: object, build: Callable[[Any, Reader], T]) -> T:
     """Build an object from an archive's content; invalid content raises a DataError."""
     try:
-        return put_together(archive.content, Reader(archive.arrays, _COPIES * archive.allowed, _import_type))
+        return build(archive.content, Reader(archive.arrays, _COPIES * archive.allowed, _import_type))
     except UnknownEstimatorError as error:
         raise DataError(f"The fit in {str(name)!r} {error}") from None
     except DataError as error:
         raise damaged(name, error) from None
     except MemoryError:
         raise DataError(f"{str(name)!r} does not fit into the memory of this machine; nothing was loaded.") from None
-    except NONSENSE as error:
+    except CONTENT_ERRORS as error:
         raise damaged(name, f"{type(error).__name__}: {str(error)[:200]}") from None
 
 
