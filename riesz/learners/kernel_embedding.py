@@ -100,7 +100,7 @@ class KernelEmbedding(Learner):
         if design.family == "binomial":
             raise LearnerError(
                 "KernelEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' needs probabilities. "
-                "Leave family='gaussian': the effect on a 0/1 outcome means the same."
+                "Keep family='gaussian'; the effect on a 0/1 outcome has the same meaning."
             )
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:

@@ -96,8 +96,8 @@ def make_evaluation_points(sample: Design, expansions: Expansions) -> Evaluation
         change = covariates.changed(reading)
         index = None
         if change is None:
-            there = reading.kept_treatment
-            index = next((s for s, raw in enumerate(raws) if s not in changed and _alike(raw, there)), None)
+            reading_treatment = reading.kept_treatment
+            index = next((s for s, raw in enumerate(raws) if s not in changed and _alike(raw, reading_treatment)), None)
         if index is None:
             index = len(raws)
             raws.append(reading.kept_treatment)

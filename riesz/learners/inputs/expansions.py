@@ -29,7 +29,7 @@ _QUANTILES = (0.03, 0.22, 0.41, 0.59, 0.78, 0.97)
 _FINER = (0.02, 0.14, 0.26, 0.38, 0.5, 0.62, 0.74, 0.86, 0.98)
 _MANY = 1500  # distinct values that allow the finer knots
 _FEWEST_KNOTS = 4
-_LEAST = 1e-90  # cubes of smaller numbers vanish
+_LEAST = 1e-90  # cubes of much smaller numbers become zero
 _GRID = 60  # points between the outer knots at which limits are computed
 _MASS = 0.05  # share of the weight that makes a value a mass point
 
@@ -164,11 +164,11 @@ def make_expansion(x: Array, atoms: tuple[float, ...] = (), *, splines: bool = T
     line = Expansion(np.empty(0), np.zeros(1), np.ones((1, 1)), atoms)
     if not splines:
         return line
-    away = x[~np.isin(x, mass_points(x, np.ones(len(x))))]
-    distinct = len(np.unique(away))
+    other_values = x[~np.isin(x, mass_points(x, np.ones(len(x))))]
+    distinct = len(np.unique(other_values))
     if distinct < 2 * len(_QUANTILES):
         return line
-    knots = _apart(np.quantile(away, _FINER if distinct >= _MANY else _QUANTILES))
+    knots = _apart(np.quantile(other_values, _FINER if distinct >= _MANY else _QUANTILES))
     if len(knots) < _FEWEST_KNOTS or not _LEAST < np.ptp(knots) < 1 / _LEAST:
         return line
     raw = _raw(x, knots)

@@ -226,9 +226,11 @@ def choose_outcome_penalty(design: Design, basis: Basis, response: Array, b: Arr
     loss = np.zeros(len(grid))
     for place, _, _, q in _left_out(design, basis, part):
         share = basis.shares[place, None]
-        room = 1.0 - share * (q**2 @ shrink)
-        alone = room < _ALONE  # some direction varies in this row alone, so the other rows cannot predict it
-        error = (response[place, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, room)
+        one_minus_leverage = 1.0 - share * (q**2 @ shrink)
+        alone = (
+            one_minus_leverage < _ALONE
+        )  # some direction varies in this row alone, so the other rows cannot predict it
+        error = (response[place, None] - q @ (b[:, None] * shrink)) / np.where(alone, 1.0, one_minus_leverage)
         loss += (share * np.where(alone, np.inf, error**2)).sum(axis=0)
     return _smallest(grid, loss, basis, part)
 
@@ -250,10 +252,10 @@ def choose_riesz_penalty(design: Design, basis: Basis, component: int, b: Array,
     for place, block, z, q in _left_out(design, basis, part):
         m = _moment_rows(basis, place, block, z, component) @ basis.transform
         share = basis.shares[place, None]
-        room = 1.0 - share * (q**2 @ shrink)
+        one_minus_leverage = 1.0 - share * (q**2 @ shrink)
         cross = share * ((q * m) @ shrink)
-        alone = room < _ALONE
-        alpha = (q @ rho - cross) / np.where(alone, 1.0, room)
+        alone = one_minus_leverage < _ALONE
+        alpha = (q @ rho - cross) / np.where(alone, 1.0, one_minus_leverage)
         moment = m @ rho - share * (m**2 @ shrink) + cross * alpha
         loss += (share * np.where(alone, np.inf, alpha**2 - 2 * moment)).sum(axis=0)
     return _smallest(grid, loss, basis, part)
@@ -311,11 +313,11 @@ def _without_small(q: Array, m: Array, y: Array | None, share: Array, size: int,
     r = root[..., None] * q.reshape(*root.shape, -1)
     shrunk = r * shrink.T[:, None, None, :]  # R S, shape (L, clusters, size, k)
     values, vectors = np.linalg.eigh(shrunk @ r.swapaxes(1, 2))
-    room = 1.0 - values
-    alone = room.min(axis=2) < _ALONE
+    one_minus_leverage = 1.0 - values
+    alone = one_minus_leverage.min(axis=2) < _ALONE
 
     def freed(x: Array) -> Array:
-        turned = (vectors.swapaxes(2, 3) @ x[..., None])[..., 0] / np.where(alone[..., None], 1.0, room)
+        turned = (vectors.swapaxes(2, 3) @ x[..., None])[..., 0] / np.where(alone[..., None], 1.0, one_minus_leverage)
         return np.asarray((vectors @ turned[..., None])[..., 0])
 
     if y is not None:

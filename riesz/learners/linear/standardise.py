@@ -161,12 +161,12 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
     """
     wide = len(standard.spread) > len(design)
     kept = slice(None) if standard.repeated is None else ~standard.repeated
-    every = np.empty((len(standard.spread), 0)) if wide else np.eye(len(standard.spread))
-    redundant = every[:, :0] if wide or standard.repeated is None else every[:, standard.repeated]
+    unit_vectors = np.empty((len(standard.spread), 0)) if wide else np.eye(len(standard.spread))
+    redundant = unit_vectors[:, :0] if wide or standard.repeated is None else unit_vectors[:, standard.repeated]
     if wide:
         values, axes = _among_rows(design, standard, shares, kept)
     else:
-        values, axes = _among_columns(design, standard, shares, every[:, kept])
+        values, axes = _among_columns(design, standard, shares, unit_vectors[:, kept])
     sure = values > _DOUBTFUL * values[-1]
     inner = axes[:, sure] / np.sqrt(values[sure])
     if sure.all():
@@ -174,7 +174,7 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
     values, doubtful = _among_columns(design, standard, shares, axes[:, ~sure])
     rounding = 10 * np.finfo(float).eps * float(np.max(np.abs(standard.centre) / standard.spread, initial=0.0))
     real = values > max(_NULL, rounding**2)
-    null = every if wide else np.hstack([doubtful[:, ~real], redundant])
+    null = unit_vectors if wide else np.hstack([doubtful[:, ~real], redundant])
     return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), null
 
 

@@ -66,7 +66,7 @@ class NeuralEmbedding(ArmByArm):
         if design.family == "binomial":
             raise LearnerError(
                 "NeuralEmbedding is a least-squares method and its mu may leave [0, 1]; family='binomial' needs probabilities. "
-                "Leave family='gaussian': the effect on a 0/1 outcome means the same."
+                "Keep family='gaussian'; the effect on a 0/1 outcome has the same meaning."
             )
 
     def describe(self, family: str) -> str:

@@ -70,7 +70,7 @@ class Propensity(Learner):
     A ``random_state`` of None is set from the fit's seed.
 
     Derivatives of mu are central differences over a small share (n to the power -1/3) of the treatment's standard deviation:
-    exact for models that are linear in the formula's columns, and a smoothed slope for trees, whose own is zero.
+    exact for models that are linear in the formula's columns, and a smoothed slope for trees, whose exact derivative is zero.
 
     A policy given as an array is assumed to depend only on the covariates; if it depends on the treatment, write it as an
     expression or a function.

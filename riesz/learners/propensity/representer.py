@@ -147,8 +147,8 @@ def shift_pieces(sample: Design) -> Pieces:
     a = sample.treatment[:, 0]
     pieces = [_pieces(component, a) for component in _looks(sample, a, _WHO)]
     for other in (np.roll(a, 1), np.roll(a, len(a) // 2), a.min() + a.max() - a):
-        again = [_pieces(component, other) for component in _looks(sample, other, _WHO)]
-        if not all(_alike(first, second, a) for first, second in zip(pieces, again, strict=True)):
+        other_pieces = [_pieces(component, other) for component in _looks(sample, other, _WHO)]
+        if not all(_alike(first, second, a) for first, second in zip(pieces, other_pieces, strict=True)):
             raise LearnerError(
                 f"{_WHO} derives the Riesz representer of a continuous treatment only if the amounts by which it is moved, and the "
                 "weights of the rows, depend on covariates alone; in this moment they depend on the treatment itself. "

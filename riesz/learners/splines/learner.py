@@ -25,7 +25,7 @@ from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
 _MOST_NUMBERS = 4_000_000  # features times rows that are in memory at once
-_LEAST_ROWS = 2000  # are used however many features there are
+_LEAST_ROWS = 2000  # used in any case, however many features there are
 
 
 @stored
@@ -49,13 +49,14 @@ class Splines(Learner):
 
     Notes
     -----
-    A numeric covariate with 12 distinct values or more enters as a line and a natural cubic spline with six knots, at quantiles of
-    the values that are not mass points. These inputs and their products with the treatment have a ridge penalty per group (a
-    covariate's line, its bends, its indicators, and the products of each with the treatment), found from second moments alone;
-    groups that explain no more than noise would are dropped. Then products of the lines and first bends of the five strongest
-    covariates are tried in the same way, lines held constant beyond the outer knots. Lines with a single penalty are tried,
-    too, and, if the treatment has arms, a regression of mu for each arm. The leave-one-out loss chooses: the squared error for
-    mu, the Riesz loss for rr. Under ``family="binomial"`` mu is then a logistic regression on the features that were chosen.
+    A numeric covariate with 12 distinct values or more enters as a line and a natural cubic spline with six knots, or nine with
+    1500 distinct values or more, at quantiles of the values that are not mass points. These inputs and their products with the
+    treatment have a ridge penalty per group (a covariate's line, its bends, its indicators, and the products of each with the
+    treatment), found from second moments alone; groups that explain no more than noise are dropped. Then products of the lines
+    and first bends of the five strongest covariates are tried in the same way, with both held constant beyond the outer knots.
+    Lines with a single penalty are tried, too, and, if the treatment has arms, a regression of mu for each arm. The leave-one-out
+    loss chooses: the squared error for mu, the Riesz loss for rr. Under ``family="binomial"`` mu is then a logistic regression on
+    the features that were chosen.
 
     The representer is learned up to scale, which comes from the estimation sample. With more than 20,000 rows in a training
     set (fewer if there are many features), a random part of them is used, drawn from the seed.
@@ -64,8 +65,10 @@ class Splines(Learner):
     --------
     >>> import riesz
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> riesz.ate("y ~ treat(a) + .", data, learner=riesz.Splines()).nobs
-    500
+    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Splines())
+    >>> fit.tidy()[["term", "estimate", "std_error"]].round(1)
+      term  estimate  std_error
+    0  ATE       0.9        0.2
     """
 
     one_thread: ClassVar[bool] = True
@@ -167,7 +170,7 @@ def measure(sample: Design, indicators: bool) -> tuple[Expansions, Shares]:
 
 
 def _standardised(how: Expansion, x: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Expansion:
-    """A line with mean zero and deviation one, or range one if there are two values; splines are so already."""
+    """A line with mean zero and deviation one, or range one if there are two values; splines have both already."""
     low, high, mean = float(x.min()), float(x.max()), float(x.mean())
     two = bool(((x == low) | (x == high)).all())
     spread = high - low if two else float(x.std())

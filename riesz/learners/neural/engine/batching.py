@@ -95,7 +95,7 @@ def make_units(sample: Design, points: EvaluationPoints) -> Units:
 
 
 class Scales:
-    """The scales of several members as tensors, from the units that the feed keeps their samples in."""
+    """The scales of several members as tensors, relative to the units in which the feed holds their samples."""
 
     def __init__(self, members: Sequence[tuple[Scale, int]], feed: Feed) -> None:
         def tensor(make: Callable[[Scale, Units], Any], what: str = "the treatment") -> Tensor:
@@ -136,15 +136,11 @@ class Feed:
     """
 
     def __init__(self, samples: Sequence[Design], device: torch.device, expansions: Sequence[Expansions]) -> None:
-        evaluation_points = [
-            make_evaluation_points(sample, how) for sample, how in zip(samples, expansions, strict=True)
-        ]
-        first = evaluation_points[0]
+        all_points = [make_evaluation_points(sample, how) for sample, how in zip(samples, expansions, strict=True)]
+        first = all_points[0]
         self.device, self.expansions = device, expansions
         self._samples = tuple(samples)  # kept, so that no other sample can get their keys
-        self._evaluation_points = {
-            sample.key: points for sample, points in zip(samples, evaluation_points, strict=True)
-        }
+        self._evaluation_points = {sample.key: points for sample, points in zip(samples, all_points, strict=True)}
         self.dual = bool(samples[0].is_derivative.any())
         self.points, self.treatments = first.treatment.shape[1:]
         arms = first.raw.shape[2]
@@ -158,19 +154,19 @@ class Feed:
             self.offsets[sample.key] = start
             start += len(sample)
         self.origins = {sample.key: place for place, sample in enumerate(samples)}
-        self.units = [make_units(sample, points) for sample, points in zip(samples, evaluation_points, strict=True)]
-        t, triples = self.treatments, list(zip(samples, evaluation_points, self.units, strict=True))
+        self.units = [make_units(sample, points) for sample, points in zip(samples, all_points, strict=True)]
+        t, triples = self.treatments, list(zip(samples, all_points, self.units, strict=True))
         self._covariates = self._tensor(
             [(points.covariates - u.centre[t:]) / u.spread[t:] for _, points, u in triples], "a covariate"
         )
         self._treatment = self._tensor(
             [(points.treatment - u.centre[:t]) / u.spread[:t] for _, points, u in triples], "the treatment"
         )
-        self._tangent = self._tensor([points.tangent for points in evaluation_points]) if self.dual else None
+        self._tangent = self._tensor([points.tangent for points in all_points]) if self.dual else None
         self._raw = self._tensor(
             [(points.raw - u.raw_centre) / u.raw_spread for _, points, u in triples], "the treatment"
         )
-        observed = [points.observed for points in evaluation_points]
+        observed = [points.observed for points in all_points]
         self._observed = self._tensor([at[:, None, None] == np.arange(self.points)[:, None] for at in observed])
         self._observed_point = torch.as_tensor(np.concatenate(observed), device=device)
         self._y = self._tensor([(sample.y - u.y_centre) / u.y_spread for sample, _, u in triples], "the outcome")
@@ -190,7 +186,7 @@ class Feed:
                         for _, points, u in triples
                     ]
                 ),
-                None if slopes is None else self._tensor([points.changed[point][2] for points in evaluation_points]),
+                None if slopes is None else self._tensor([points.changed[point][2] for points in all_points]),
             )
             for point, (columns, _, slopes) in first.changed.items()
         }

@@ -101,15 +101,15 @@ def _draw_parts(n: int, parts: int, strata: Labels | None, groups: Labels | None
     counts = np.zeros((parts, int(arms.max()) + 1))
     np.add.at(counts, (labels, arms), 1.0)
     total = counts.sum(axis=0)
-    everywhere = ((counts > 0) & (counts < total) | (total == 0)).all()
-    return labels if everywhere else draw_labels(n, parts, strata, None, rng)
+    arms_on_both_sides = ((counts > 0) & (counts < total) | (total == 0)).all()
+    return labels if arms_on_both_sides else draw_labels(n, parts, strata, None, rng)
 
 
 class Countdown:
-    """Reports a design as fitted once all its ``every`` networks are trained; there are ``total`` networks."""
+    """Reports a design as fitted once all its ``per_design`` networks are trained; there are ``total`` networks."""
 
-    def __init__(self, watch: Watch, every: int, total: int) -> None:
-        self.watch, self.every, self.total, self.count = watch, every, total, 0
+    def __init__(self, watch: Watch, per_design: int, total: int) -> None:
+        self.watch, self.per_design, self.total, self.count = watch, per_design, total, 0
 
     def tell(self, **facts: object) -> None:
         """Report progress, with the number of networks trained so far."""
@@ -118,7 +118,7 @@ class Countdown:
     def done(self) -> None:
         """Count a trained network."""
         self.count += 1
-        if self.count % self.every == 0:
+        if self.count % self.per_design == 0:
             self.watch.done()
 
 

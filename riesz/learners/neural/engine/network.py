@@ -141,7 +141,7 @@ class NetworkBatch:
         self.gradient = torch.zeros_like(flat)
         self.extras = flat[:, : shape.extras]
         values, slopes = (list(_pairs(_views(part, shape))) for part in (flat, self.gradient))
-        layers = [_Layer(*both) for both in zip(values, slopes, strict=True)]
+        layers = [_Layer(*pair) for pair in zip(values, slopes, strict=True)]
         k, depth = shape.components, shape.depth
         joint = [*values[depth], *slopes[depth]]  # of all heads on the representation
         (w, b, gw, gb), (hw, hb, ghw, ghb) = (
@@ -242,7 +242,7 @@ class NetworkBatch:
         torch.clamp_max(s, 0.0, out=slope)
         whole.mul_(LOG2_E).exp2_()  # on many processors twice as fast as exp_
         if not dual:
-            torch.maximum(s, slope.sub_(1.0), out=s)  # exp and a maximum beat expm1 by a factor of two
+            torch.maximum(s, slope.sub_(1.0), out=s)  # exp and a maximum take half the time of expm1
             self._tape.append((s,))
             return
         below = h[:, s.shape[1] :]

@@ -72,7 +72,7 @@ class StoredNetworks:
     networks: tuple[StoredNetwork, ...]
 
     def weights(self) -> dict[str, float]:
-        """Weights of a closed form blended with the networks, by name; none, since this version does not blend them."""
+        """Weights of a closed form that is blended with the networks, by name: none. Older files may have some."""
         return {}
 
 

@@ -143,8 +143,8 @@ class _Run:
         self.waiting = iter([_Progress(number, np.random.default_rng(m.seeds[1])) for number, m in enumerate(members)])
         self.most = side_by_side
         self.active: list[_Progress] = []
-        nothing = torch.zeros(0, shape.size, dtype=torch.float32, device=feed.device)
-        self._arrange(nothing, nothing, nothing, nothing.new_zeros(0, feed.components))
+        no_members = torch.zeros(0, shape.size, dtype=torch.float32, device=feed.device)
+        self._arrange(no_members, no_members, no_members, no_members.new_zeros(0, feed.components))
 
     def _arrange(self, flat: Tensor, first: Tensor, second: Tensor, multipliers: Tensor) -> None:
         """Arrange the active members in one batch, and add as many waiting ones as there is room for."""

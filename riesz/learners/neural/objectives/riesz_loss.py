@@ -53,9 +53,9 @@ class RieszLoss(Objective):
 
     def loss(self, outputs: Outputs, batch: Batch, scales: Scales) -> Terms:
         w = batch.weights
-        each = (outputs.heads.square() - 2.0 * scales.constraint.unsqueeze(1) * outputs.moments).sum(dim=2)
+        per_row = (outputs.heads.square() - 2.0 * scales.constraint.unsqueeze(1) * outputs.moments).sum(dim=2)
         parts = {
-            "rr_loss": (w * each).sum(dim=1),
+            "rr_loss": (w * per_row).sum(dim=1),
             "targeted_loss": (w * losses(_targeted(outputs), batch.y, self.family)).sum(dim=1),
             "outcome_loss": (w * losses(outputs.outcome, batch.y, self.family)).sum(dim=1),
         }
