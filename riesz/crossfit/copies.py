@@ -2,7 +2,7 @@
 
 A row with frequency 3 and the same row three times are the same data. A copy reveals the outcome of the other copies, so standard
 errors are too small if folds separate copies, if validation rows have copies among the training rows, or if one copy is left out.
-Copies are therefore kept in one fold and learned from as one row whose weight is the sum of theirs.
+Copies are therefore kept in one fold, and learners are fitted on one row in their place, with the sum of their weights.
 
 Rows count as copies only if the outcome is continuous: two people may well have the same 0/1 outcome and the same few covariates.
 """

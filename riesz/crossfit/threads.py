@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 _LISTEN = 0.2  # seconds between two checks for an interrupt, which waiting does not notice
 _GRACE = 1.0  # seconds to wait for threads to stop
 
-_here = local()
+_current_thread = local()
 
 
 class Stopped(Exception):
@@ -36,7 +36,7 @@ def go_on() -> None:
     >>> from riesz.crossfit.threads import go_on
     >>> go_on()
     """
-    stop: Event | None = getattr(_here, "stop", None)
+    stop: Event | None = getattr(_current_thread, "stop", None)
     if stop is not None and stop.is_set():
         raise Stopped
 
@@ -57,7 +57,7 @@ def in_threads(work: Callable[[Task], Result], tasks: Sequence[Task], stop: Even
     ended: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
 
     def run(place: int, task: Task) -> None:
-        _here.stop = stop
+        _current_thread.stop = stop
         try:
             ended.put((place, work(task), None))
         except BaseException as error:  # raised again in the thread that waits
