@@ -167,10 +167,10 @@ def _compare(sample: Sample, kind: str, name: str, f: Evaluation | Linked) -> pd
     imbalance = design.mean(gap) / size
     spread = covariance(((gap - design.mean(gap)[:, None]) / size[:, None]).T, sample.weights, sample.clusters)
     product = np.broadcast_to(f.observed * g.observed, rr.shape)
-    left = np.broadcast_to(residual * f.observed, rr.shape)
-    square, missed = design.mean(product), design.mean(left)
+    unexplained = np.broadcast_to(residual * f.observed, rr.shape)
+    square, missed = design.mean(product), design.mean(unexplained)
     scale, error = np.sqrt(square), np.sqrt(np.diag(spread))
-    noise = np.sqrt(np.diag(covariance((left - missed[:, None]).T, sample.weights, sample.clusters)))
+    noise = np.sqrt(np.diag(covariance((unexplained - missed[:, None]).T, sample.weights, sample.clusters)))
     share = design.weights / design.weights.sum()
     return pd.DataFrame(
         {

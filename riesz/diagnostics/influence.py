@@ -135,7 +135,9 @@ def _part(
     """Estimate and standard error from some of the rows, with the same scores."""
     inside = Weights(weights.sampling[rows], weights.frequency[rows])
     share, whole = inside.total / inside.total.sum(), weights.total / weights.total.sum()
-    scale = (normalizer[:, rows] @ share) / (normalizer @ whole)  # mean of the normalizer here, relative to all rows
+    scale = (normalizer[:, rows] @ share) / (
+        normalizer @ whole
+    )  # mean of the normalizer in these rows, relative to all rows
     scale = np.where(scale == 0, np.nan, scale)
     value = estimate.value + (share @ estimate.influence[rows]) / scale
     clusters = () if codes is None else (np.unique(codes[rows], return_inverse=True)[1],)

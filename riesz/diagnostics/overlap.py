@@ -7,7 +7,8 @@ Where the moment reads mu at both arms with weights that depend on the treatment
 
 so that rr at a row implies :math:`p(x) = P(A = 1 \mid x)`: with :math:`\nu = 1` through :math:`P(a|x) = c_a / \alpha`; with
 :math:`\nu = A` (effect on the treated) through the odds :math:`\alpha / c_0 = p / (1-p)` of the controls; with :math:`\nu = 1 - A`
-through :math:`\alpha / c_1 = (1 - p) / p` of the treated. A learned rr may imply a p outside [0, 1]; how often is reported.
+through :math:`\alpha / c_1 = (1 - p) / p` of the treated. A learned rr may imply a p outside
+[0, 1]; the share of such rows is reported.
 """
 
 from __future__ import annotations
@@ -110,10 +111,10 @@ def _arm_weight(design: Design, component: int, arm: int) -> Array:
         if not weight.any():
             continue
         moves_more = np.isin(design.covariates, point.columns).any() or point.tangents is not None
-        set_here = (point.treatment == target).all(axis=1)
-        if moves_more or not (set_here.all() or (point.treatment == point.treatment[0]).all()):
+        at_target = (point.treatment == target).all(axis=1)
+        if moves_more or not (at_target.all() or (point.treatment == point.treatment[0]).all()):
             return np.full(len(design), np.nan)
-        total += np.where(set_here, weight, 0.0)
+        total += np.where(at_target, weight, 0.0)
     return total
 
 

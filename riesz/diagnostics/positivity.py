@@ -1,6 +1,6 @@
 r"""Overlap, judged by a propensity that is learned separately, out of fold and without using rr.
 
-Where overlap fails, a learned rr shrinks its largest weights and looks unproblematic, so rr cannot be its own check. Here the
+Where overlap fails, the largest weights of a learned rr are too small, so rr alone does not show the problem. Here the
 probability :math:`p_j(x)` of each arm is a ridge-penalised logistic regression on the standardised covariates, hinges at their
 quartiles and indicators of their mass points, predicted for rows that it was not fitted on. The penalty is the one with
 the smallest out-of-fold deviance; a logistic regression of the arm on the index then undoes the shrinkage of the penalty.
@@ -34,11 +34,13 @@ from riesz.arrays import Array, ratio
 from riesz.crossfit.folds import draw_labels, draw_part
 from riesz.design.design import Design
 
-SCARCE = 0.04  # times the share of rows in an arm: lower propensities are too low; 0.02 for two arms of equal size
+SCARCE = (
+    0.04  # an arm is scarce where its propensity is below this times its share of rows: 0.02 for two arms of equal size
+)
 
-_WORK = 2e7  # the regressions are fitted on this number of rows over the squared number of features,
-_FEWEST_ROWS = 1_500  # but on at least
-_MOST_ROWS = 5_000  # and at most this number of rows
+_WORK = 2e7  # rows used for a regression, times the squared number of features,
+_FEWEST_ROWS = 1_500  # but at least this number of rows
+_MOST_ROWS = 5_000  # and at most this number
 _MOST_FEATURES = 60
 _FOLDS = 3
 _PENALTIES = (0.1, 0.01, 0.001, 0.0001)  # per row, on standardised columns
@@ -132,8 +134,8 @@ def _difference(design: Design, x: Array) -> float:
     """The largest correlation of a covariate or its square with the treatment."""
     treatment = _standardised(design, list(design.treatment.T))
     line = _standardised(design, [x])
-    both = np.column_stack([line, _standardised(design, list((line**2).T))])
-    return float(np.abs(design.mean(treatment.T[:, None] * both.T)).max(initial=0.0))
+    powers = np.column_stack([line, _standardised(design, list((line**2).T))])
+    return float(np.abs(design.mean(treatment.T[:, None] * powers.T)).max(initial=0.0))
 
 
 def _standardised(design: Design, columns: Sequence[Array]) -> Array:
@@ -310,8 +312,8 @@ def crump(p: Array, weights: Array) -> tuple[npt.NDArray[np.bool_], float]:
     >>> from riesz.diagnostics.positivity import crump
     >>> p = np.linspace(0.001, 0.999, 999)
     >>> kept, _ = crump(np.column_stack([1 - p, p]), np.ones(999))
-    >>> p[kept].min().round(2)
-    np.float64(0.1)
+    >>> print(p[kept].min().round(2))
+    0.1
     """
     g = (1 / p).sum(axis=1)
     order = np.argsort(g, kind="stable")

@@ -464,7 +464,7 @@ class Results(Parameters):
         pandas.DataFrame
             ``mu``, and for each parameter ``moment_ATE`` (m(mu): for the ATE the predicted effect), ``rr_ATE`` and ``pseudo_ATE``,
             which is m(mu) + rr (y - mu). The last two are there only if the learner learns rr. On the rows of the fit these differ
-            from ``fit.predictions``, which come from folds that do not contain the row.
+            from ``fit.predictions``, which come from fits that were not trained on the row.
 
         Examples
         --------
@@ -863,7 +863,7 @@ class Results(Parameters):
         Parameters
         ----------
         groups : str or array_like
-            A column of the data (it need not be in the formula) with labels, truth values or a few distinct numbers; or one
+            A column of the data (it need not be in the formula) with labels, booleans or a few distinct numbers; or one
             label per row of the data, such as ``pandas.qcut(data["age"], 4)``.
 
         Returns
@@ -971,8 +971,8 @@ class Results(Parameters):
         >>> fit = riesz.ate("y ~ treat(a) * .", data, learner="linear")
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     fit.save(pathlib.Path(folder) / "fit.riesz")
-        ...     again = riesz.load(pathlib.Path(folder) / "fit.riesz")
-        >>> str(again) == str(fit)
+        ...     loaded = riesz.load(pathlib.Path(folder) / "fit.riesz")
+        >>> str(loaded) == str(fit)
         True
         """
         write_fit(path, self._contents())

@@ -88,7 +88,7 @@ class RememberedFit(Fit):
 @stored
 @dataclass(frozen=True)
 class BlendedNetworks:
-    """Networks blended with a closed form on splines, as files up to version 0.1.0 hold them.
+    """Networks blended with a closed form on splines, as older files hold them (format 2).
 
     Attributes
     ----------

@@ -106,8 +106,8 @@ class _Text:
         rows = [row for part in parts for row in self._chain(part)]
         if not rows:
             raise self._error("it is empty")
-        both = np.stack(rows)
-        return both[:, :-1], 0.0 - both[:, -1]
+        stacked = np.stack(rows)
+        return stacked[:, :-1], 0.0 - stacked[:, -1]
 
     def equal_to(self, value: Any) -> tuple[Array, Array]:
         """The restrictions that set every expression of the text to this value."""
