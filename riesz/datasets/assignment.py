@@ -110,8 +110,8 @@ class Arms(Assignment):
 
     def representer(self, forms: Forms, frame: pd.DataFrame) -> Array:
         treatment, p = self.treatment, self.probabilities(frame)
-        here = np.asarray(frame[self.name])
-        p_here = sum(p[:, j] * treatment.indicator(frame, level) for j, level in enumerate(self.levels))
+        observed = np.asarray(frame[self.name])
+        p_observed = sum(p[:, j] * treatment.indicator(frame, level) for j, level in enumerate(self.levels))
 
         def share(reading: Reading, source: pd.DataFrame, p_source: Array) -> Array:
             _check_only_treatment_changed(reading, source, self.name)
@@ -119,8 +119,8 @@ class Arms(Assignment):
                 raise EstimandError(
                     f"The moment differentiates along `{self.name}`, which has arms; expected values of mu."
                 )
-            leads_here = np.asarray(reading.frame[self.name]) == here
-            return np.asarray(p_source * reading.weight * leads_here / p_here)
+            reaches_observed = np.asarray(reading.frame[self.name]) == observed
+            return np.asarray(p_source * reading.weight * reaches_observed / p_observed)
 
         total: Any = 0.0
         for j, level in enumerate(self.levels):

@@ -91,14 +91,14 @@ def _each_component(field: str) -> Callable[[str, Fields], Content]:
 
 
 def _network_settings(name: str, fields: Fields) -> Content:
-    """Format 2 until version 0.1.0: the setting ``side_by_side`` was called ``stack``; inputs could be splines."""
+    """Some files of format 2: the setting ``side_by_side`` was called ``stack``; inputs may be splines."""
     if fields.get("inputs") == "splines":
         return _remembered(f"{name} on splines")
     return name, {"side_by_side" if key == "stack" else key: value for key, value in fields.items()}
 
 
 def _madnet_settings(name: str, fields: Fields) -> Content:
-    """Format 2 until version 0.1.0: the networks could be blended with a closed form on splines, their companion."""
+    """Some files of format 2: the networks may be blended with a closed form on splines, their companion."""
     settings = {key: value for key, value in fields.items() if key != "companion"}
     if fields.get("companion") is None:
         return _network_settings(name, settings)
@@ -114,12 +114,12 @@ def _remembered(words: str) -> Content:
 
 
 def _network(name: str, fields: Fields) -> Content:
-    """Format 2 until version 0.1.0: ``solved`` was called ``exact``."""
+    """Some files of format 2: ``solved`` was called ``exact``."""
     return name, {"solved" if key == "exact" else key: value for key, value in fields.items()}
 
 
 def _networks(name: str, fields: Fields) -> Content:
-    """Format 2 until version 0.1.0: networks could have a blend, and readings, which held a solved layer if there was one.
+    """Some files of format 2: networks may have a blend, and readings, which hold a solved layer if there is one.
 
     The other fields of readings repeat settings of the learner.
     """

@@ -104,7 +104,7 @@ def _write_nullable(column: pd.Series, dtype: str, writer: Writer) -> dict[str, 
 
 
 def _write_levels(levels: pd.Index, writer: Writer) -> dict[str, Any]:
-    """The levels of a category. If they have several types, those that are not numbers, truth values or text become text."""
+    """The levels of a category. If they have several types, those that are not numbers, booleans or text become text."""
     try:
         return _write_column(pd.Series(levels), writer)
     except UnstorableError:

@@ -143,7 +143,8 @@ class StudyFile:
             # another learner also has other settings, which need no mention
             main = [name for name in different if "." not in name] or different
             differences = [
-                f"{name} is {stored.get(name)!r} there and {self._identity.get(name)!r} here" for name in main
+                f"{name} is {stored.get(name)!r} in the file and {self._identity.get(name)!r} in this call"
+                for name in main
             ]
             raise DataError(
                 f"{self._path} holds the draws of another study: {'; '.join(differences)}. Give another path, or delete the file "
