@@ -44,7 +44,7 @@ class DragonNet(ArmByArm):
         out rows with extreme propensities instead.
     srr : bool
         Whether mu + epsilon rr is reported in place of mu. Training is the same.
-    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, most_rows
     validation, redraw, device, side_by_side
         As for :class:`~riesz.RieszNet`.
 

@@ -26,7 +26,7 @@ class MADNet(NetworkLearner):
     With splines and boosted trees it makes up the default :class:`~riesz.Stack` of all verbs, where one network is trained on each
     training set.
 
-    The network sees the raw treatment (indicators for several arms) and the formula's columns that do not involve the
+    The network uses the raw treatment (indicators for several arms) and the formula's columns that do not involve the
     treatment, so a formula need not spell interactions out. Derivatives are exact. The folds and repeats of a fit are
     trained side by side. Settings are keyword arguments.
 

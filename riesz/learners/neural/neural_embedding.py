@@ -29,7 +29,7 @@ class NeuralEmbedding(ArmByArm):
     penalty : float or "loo"
         Ridge penalty of the last layer, per row and for standardised features; ``"loo"`` picks the one with the smallest
         leave-one-out error, leave-one-cluster-out when there are clusters.
-    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, most_rows
     validation, redraw, device, side_by_side
         As for :class:`~riesz.RieszNet`; ``width`` is the number of features.
 

@@ -37,7 +37,7 @@ class RieszNet(NetworkLearner):
     srr : bool
         Whether mu + epsilon rr (Scharfstein, Rotnitzky and Robins) is reported in place of mu. Training is the same. With several
         parameters it is mu + sum epsilon_c rr_c.
-    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, most_rows
     validation, redraw, device, side_by_side
         As for :class:`~riesz.MADNet`, but ``keep`` is ``"best"`` or ``"last"``. ``Stage(..., plateau=p)`` halves the learning
         rate after more than p epochs without a better validation loss, as the authors' code does (``RieszNet.original()``).

@@ -28,7 +28,7 @@ class TARNet(ArmByArm):
     ----------
     head_width, head_depth : int
         Hidden layers of each outcome head.
-    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks
+    width, depth, stages, batch_size, weight_decay, momentum, bias_learning_rate, keep, inputs, networks, most_rows
     validation, redraw, device, side_by_side
         As for :class:`~riesz.RieszNet`.
 

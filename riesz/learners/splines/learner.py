@@ -33,7 +33,7 @@ _LEAST_ROWS = 2000  # used in any case, however many features there are
 class Splines(Learner):
     """Closed-form learner on splines of the covariates and their products: smooth, sparse and fast.
 
-    Like the networks it sees the raw treatment (indicators for several arms) and the formula's columns that do not involve the
+    Like the networks it uses the raw treatment (indicators for several arms) and the formula's columns that do not involve the
     treatment, so a formula need not spell interactions out. Derivatives are exact.
 
     Parameters

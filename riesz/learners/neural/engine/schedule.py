@@ -37,9 +37,17 @@ class Stage(CheckedSettings):
 
     Examples
     --------
+    Two stages, and the last epoch of each:
+
     >>> import riesz
-    >>> riesz.MADNet(stages=(riesz.Stage(1e-3, 50, 10), riesz.Stage(1e-4, 50, 10))).stages[1].learning_rate
-    0.0001
+    >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
+    >>> stages = (riesz.Stage(1e-2, epochs=4), riesz.Stage(1e-3, epochs=2))
+    >>> quick = riesz.MADNet(width=8, head_width=4, networks=1, repeats=1, stages=stages)
+    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=quick, folds=2)
+    >>> print(fit.history.groupby("stage")["epoch"].max().to_string())
+    stage
+    1.0    4.0
+    2.0    6.0
     """
 
     learning_rate: float
