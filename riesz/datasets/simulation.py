@@ -137,8 +137,13 @@ class Simulation:
         >>> from riesz import datasets
         >>> simulation = datasets.get("binary")
         >>> data = simulation.draw(n=4, seed=1).data
-        >>> (simulation.mu(data.assign(a=1)) - simulation.mu(data.assign(a=0))).round(2)
-        array([0.52, 1.61, 0.54, 1.57])
+        >>> effect = simulation.mu(data.assign(a=1)) - simulation.mu(data.assign(a=0))
+        >>> data[["x1", "x2"]].assign(effect=effect).round(2)
+             x1    x2  effect
+        0  0.05 -0.75    0.52
+        1  1.80 -0.31    1.61
+        2 -1.42  1.31    0.54
+        3  1.79 -0.36    1.57
         """
         return np.asarray(self.mean(frame), dtype=float)
 
@@ -188,8 +193,13 @@ class Simulation:
         >>> from riesz import datasets
         >>> simulation = datasets.get("continuous")
         >>> data = simulation.draw(n=4, seed=1).data
-        >>> simulation.riesz_representer(simulation.questions["ade"], data).round(2)
-        array([[ 0.04, -0.25, -0.8 , -0.22]])
+        >>> rr = simulation.riesz_representer(simulation.questions["ade"], data)
+        >>> data[["a"]].assign(rr=rr[0]).round(2)
+              a    rr
+        0 -0.40  0.04
+        1 -0.11 -0.25
+        2 -1.03 -0.80
+        3  0.29 -0.22
         """
         name = self.assignment.treatment.name
         observed = frame.assign(**{name: self.assignment.column(frame[name])})

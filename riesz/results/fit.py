@@ -337,13 +337,14 @@ class Results(Parameters):
 
         Examples
         --------
-        Mu at the first rows, and the mean of mu if all rows are treated, and if none is:
+        The mean of mu at the rows as they are, if all rows are treated, and if none is:
 
         >>> import riesz
         >>> data = riesz.datasets.get("binary").draw(300, seed=1).data
         >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
-        >>> fit.predictions.mu.observed[:3].round(2), fit.predictions.mu.values.mean(axis=1).round(2)
-        (array([ 1.81,  3.92, -0.28]), array([1.8 , 0.57]))
+        >>> mu = fit.predictions.mu
+        >>> print(f"{mu.observed.mean():.2f}, treated {mu.values[0].mean():.2f}, untreated {mu.values[1].mean():.2f}")
+        1.28, treated 1.80, untreated 0.57
         """
         return self._parts.predictions
 

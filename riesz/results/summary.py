@@ -166,7 +166,7 @@ def _pairs(left: Sequence[Fact], right: Sequence[Fact]) -> list[tuple[Fact, Fact
 
 
 def _columns_of_facts(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts line by line; a long value goes on in lines without a name."""
+    """The facts line by line; a long value continues on lines without a name."""
     lines: list[Fact] = []
     for name, value in facts:
         first, *rest = textwrap.wrap(value, _WIDEST, break_long_words=False, break_on_hyphens=False) or [""]
