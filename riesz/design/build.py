@@ -198,7 +198,7 @@ def stack_moment(
     treatment: Treatment,
     data: pd.DataFrame,
 ) -> tuple[Moment, list[Reading]]:
-    """Stack the readings of all components, each distinct one once; the readings stand beside the moment."""
+    """Stack the readings of all components, each distinct one once; return the moment and these readings."""
     points: list[Points] = []
     readings: list[Reading] = []
     keys: list[tuple[str | None, Mapping[str, pd.Series]]] = []

@@ -93,6 +93,8 @@ def shape_balance(
 ) -> pd.DataFrame:
     """The same for shapes of the covariates that the formula may miss; see :mod:`riesz.diagnostics.shapes`.
 
+    The other parameters are those of :func:`balance_table`.
+
     Parameters
     ----------
     numeric : mapping of str to ndarray, each of shape (n,)

@@ -92,7 +92,8 @@ def overlap(fit: Fitted, parameter: str | None = None, *, bins: int = _BINS, ax:
     -------
     matplotlib.axes.Axes
         Bars are shares of the arm's rows; hatched bars hold all rows whose implied propensity is below 0 or above 1. The
-        representer of the effect on the treated gives the propensity of the controls only, and vice versa.
+        representer of the effect on the treated gives the propensity of the controls only, that of the effect on the controls the
+        propensity of the treated only.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The file: a zip archive with one JSON document and the arrays it refers to.
 
-A checksum of all content detects a changed file when it is loaded, and not only when a later call fails. It is no protection
+A checksum of all content detects a changed file when it is loaded, and not only when a later call fails. It does not protect
 against manipulation, because a changed file can have a new checksum; the rule that nothing in a file is run, and the limit on its
 size, do not depend on it. A few bytes can unpack to gigabytes, so the sizes that the file declares are added up before anything is
 unpacked.

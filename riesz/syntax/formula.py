@@ -1,8 +1,8 @@
 """The formula: which column is the outcome, which the treatment, and which terms make the design.
 
 In: the text, the columns of the data, the caller's variables. Out: a :class:`Formula`, of which ``columns.py`` evaluates the
-right-hand side. The parts: ``tokens.py`` splits the text, ``treat.py`` finds the treatment, ``names.py`` tells columns from
-variables, ``terms.py`` expands the right-hand side.
+right-hand side. The parts: ``tokens.py`` splits the text, ``treat.py`` finds the treatment, ``names.py`` distinguishes columns
+from variables, ``terms.py`` expands the right-hand side.
 """
 
 from __future__ import annotations
