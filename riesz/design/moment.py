@@ -90,7 +90,10 @@ class Evaluation:
 
     def map(self, change: Callable[[Array], Array]) -> Evaluation:
         """Apply a linear, row-by-row change to all three arrays."""
-        return Evaluation(change(self.observed), change(self.values), change(self.slopes))
+        values = change(self.values)
+        if _are_zero_slopes(self.slopes):
+            return Evaluation(change(self.observed), values, zero_slopes(values.shape))
+        return Evaluation(change(self.observed), values, change(self.slopes))
 
     def times(self, other: Evaluation) -> Evaluation:
         """The product of two functions."""
@@ -367,6 +370,16 @@ class Moment:
             Evaluation(observed[:, 0], values, slopes),
             Linked(observed[:, 1:].T, values_each, slopes_each, links),
         )
+
+
+def zero_slopes(shape: tuple[int, ...]) -> Array:
+    """Slopes of functions of which no derivative is read: zeros in no memory, which must not be changed."""
+    return np.broadcast_to(0.0, shape)
+
+
+def _are_zero_slopes(slopes: Array) -> bool:
+    """Whether slopes were made by :func:`zero_slopes`."""
+    return slopes.size > 0 and not any(slopes.strides) and not slopes[(0,) * slopes.ndim]
 
 
 def _span(columns: npt.NDArray[np.intp]) -> Rows:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from riesz.arrays import Array, Rows
 from riesz.design.derived import with_parameters
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, zero_slopes
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def treatment_functions(design: Design, labels: Sequence[str], *, centred: bool)
 def constant(design: Design) -> Evaluation:
     """The function 1, as arrays that must not be changed."""
     shape = (len(design.is_derivative), len(design))
-    return Evaluation(np.ones(len(design)), np.broadcast_to(1.0, shape), np.broadcast_to(0.0, shape))
+    return Evaluation(np.ones(len(design)), np.broadcast_to(1.0, shape), zero_slopes(shape))
 
 
 def treatment_only(design: Design, v: Evaluation | None) -> Array:
