@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from riesz.arrays import Array
+from riesz.arrays import Array, mean_of
 from riesz.design.design import Design
 from riesz.estimators import Estimator, Scores
 from riesz.predictions import Predictions
@@ -171,8 +171,8 @@ class Inference:
 
     def averaged(self) -> Estimate:
         """The estimate, with influence function and variation averaged over repeats."""
-        influence = np.mean([estimate.influence for estimate in self.repeats], axis=0)
-        variation = np.mean([estimate.variation for estimate in self.repeats], axis=0)
+        influence = mean_of([estimate.influence for estimate in self.repeats])
+        variation = mean_of([estimate.variation for estimate in self.repeats])
         return Estimate(self.value, influence, variation, self.repeats[0].used)
 
 
@@ -270,7 +270,7 @@ def _median(
     matrices = np.stack([spread.matrix for spread in spreads])
     per_repeat = np.diagonal(matrices, axis1=1, axis2=2) + (values - middle) ** 2
     variances = np.median(per_repeat + np.stack(between) if between else per_repeat, axis=0)
-    averaged = covariance(np.mean([e.variation for e in estimates], axis=0), weights, clusters, estimates[0].used)
+    averaged = covariance(mean_of([e.variation for e in estimates]), weights, clusters, estimates[0].used)
     return middle, with_variances(averaged, variances)
 
 
@@ -287,7 +287,9 @@ def estimate(scores: Scores, normalizer: Array, weights: Weights, target: str) -
     share = weights.total / weights.total.sum()
     mean = normalizer @ share
     value = (scores.values @ share) / mean
-    influence = ((scores.values - value[:, None] * normalizer) / mean[:, None]).T
+    influence = scores.values - value[:, None] * normalizer
+    influence /= mean[:, None]
+    influence = influence.T
     variation = influence if target == "population" else (scores.residuals / mean[:, None]).T
     return Estimate(value, influence, variation)
 
@@ -336,6 +338,19 @@ def covariance(variation: Array, weights: Weights, clusters: Clusters, used: Use
         See :class:`Estimate`.
     """
     return _spread(variation, weights, clusters, used).matrix
+
+
+def variances(variation: Array, weights: Weights, clusters: Clusters) -> Array:
+    """The diagonal of :func:`covariance` alone, shape (K,); with many columns, faster."""
+    if len(clusters) > 1:
+        return np.asarray(np.diag(covariance(variation, weights, clusters)))
+    share = weights.sampling / weights.total.sum()
+    if not clusters:
+        count = float(weights.frequency.sum())
+        return np.asarray(count / (count - 1) * ((weights.frequency * share**2) @ variation**2))
+    sums = _cluster_sums(variation * (weights.frequency * share)[:, None], clusters[0])
+    count = len(np.unique(clusters[0]))
+    return np.asarray(count / (count - 1) * (sums**2).sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -403,12 +418,17 @@ def _two_way(contributions: Array, clusters: Clusters, used: Used | None) -> _Sp
 
 
 def _clustered(contributions: Array, codes: npt.NDArray[np.intp], used: Used | None) -> Array:
-    sums = np.column_stack([np.bincount(codes, weights=column) for column in contributions.T])
+    sums = _cluster_sums(contributions, codes)
     if used is not None:
         scaled = sums * _factor(np.array([len(np.unique(codes[rows])) for rows in used.T], dtype=float))
         return np.asarray(scaled.T @ scaled)
     count = len(np.unique(codes))
     return np.asarray(count / (count - 1) * sums.T @ sums)
+
+
+def _cluster_sums(contributions: Array, codes: npt.NDArray[np.intp]) -> Array:
+    """One row per cluster."""
+    return np.column_stack([np.bincount(codes, weights=column) for column in contributions.T])
 
 
 def _factor(count: Array) -> Array:

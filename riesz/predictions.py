@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from riesz.arrays import Array, ratio
+from riesz.arrays import Array, mean_of, ratio
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation, Linked
+from riesz.design.moment import Evaluation, Linked, Part
 from riesz.storage.coding import stored
 
 
@@ -40,6 +40,10 @@ class Predictions:
     rr: Linked
     scale_free: bool
     tilted: bool = False
+
+    def only(self, part: Part) -> Predictions:
+        """The same for some of the components."""
+        return replace(self, mu=self.mu.only(part), rr=self.rr.only(part))
 
 
 def no_representer(design: Design) -> Linked:
@@ -124,6 +128,4 @@ def cap(predictions: Predictions, most: Array) -> Predictions:
 
 def average(predictions: Sequence[Predictions]) -> Predictions:
     """The mean over repeats, row by row."""
-    if len(predictions) == 1:
-        return predictions[0]
-    return _combined(predictions, lambda parts: np.asarray(np.mean(parts, axis=0)))
+    return _combined(predictions, mean_of)

@@ -58,6 +58,10 @@ class Compact:
         """Some of the rows."""
         return Compact(self.constants, self.places, self.varying[rows])
 
+    def is_nonzero(self, column: int) -> bool:
+        """Whether a column is, or may be, different from zero in some row."""
+        return bool(self.constants[column] != 0 or (self.places == column).any())
+
     def columns(self, which: npt.NDArray[np.bool_]) -> Compact:
         """Some of the columns."""
         places = np.cumsum(which) - 1

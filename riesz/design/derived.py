@@ -1,4 +1,4 @@
-"""Designs made from designs: with fewer columns, other columns, another moment, other weights, or copies of rows merged.
+"""Designs made from designs: with other columns, fewer parameters, another moment, other weights, or copies of rows merged.
 
 In: a design. Out: another design; the first one is not changed.
 """
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from riesz.arrays import Array
 from riesz.design.compact import as_it_is
 from riesz.design.design import Base, Design
-from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Points
+from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Part, Points
 
 Labels = npt.NDArray[np.intp]
 
@@ -79,6 +79,19 @@ def with_columns(design: Design, phi: Evaluation) -> Design:
         groups=None if groups is None else np.unique(groups, return_inverse=True)[1],
     )
     return Design(base, slice(None))
+
+
+def with_parameters(design: Design, part: Part) -> Design:
+    """The same rows with some of the parameters, to apply their moments; it copies the moment's weights of these alone.
+
+    It has no ``looks``. The design itself if these are all of its parameters.
+    """
+    base = design._base
+    if len(part.components) == design.components:
+        return design
+    return replace(
+        design, _base=replace(base, moment=base.moment.only(part), anchor=base.anchor.only(part), looks=None)
+    )
 
 
 def observed_only(design: Design, functions: Array) -> Design:

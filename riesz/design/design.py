@@ -262,6 +262,10 @@ class Design:
         """What the component of each link multiplies its reading by, shape (L, n)."""
         return self._base.moment.weights[:, self._rows]
 
+    def readers(self, column: int) -> npt.NDArray[np.intp]:
+        """The components that read mu where a column of the raw treatment is not zero; see :meth:`Moment.readers`."""
+        return self._base.moment.readers(column)
+
     def readings(self) -> tuple[Points, ...]:
         """Where the moment reads mu, for these rows: the R distinct readings of all components."""
         return tuple(point.take(self._rows) for point in self._base.moment.points)

@@ -41,6 +41,33 @@ class Links:
         """The places of a component's links."""
         return np.flatnonzero(self.component == component)
 
+    def part(self, components: npt.NDArray[np.intp]) -> Part:
+        """Some of the components, given in ascending order, with their links and readings."""
+        links = np.flatnonzero(np.isin(self.component, components))
+        readings, renumbered = np.unique(self.reading[links], return_inverse=True)
+        return Part(components, links, readings, Links(np.searchsorted(components, self.component[links]), renumbered))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the components, with the links and the readings that they need: what a moment is made of.
+
+    Attributes
+    ----------
+    components : ndarray of int, shape (k,)
+    links : ndarray of int, shape (l,)
+        Their places among all links.
+    readings : ndarray of int, shape (r,)
+        Their places among all readings.
+    renumbered : Links
+        The links between the components and readings of the part, which are numbered from 0.
+    """
+
+    components: npt.NDArray[np.intp]
+    links: npt.NDArray[np.intp]
+    readings: npt.NDArray[np.intp]
+    renumbered: Links
+
 
 @stored
 @dataclass(frozen=True)
@@ -63,7 +90,10 @@ class Evaluation:
 
     def map(self, change: Callable[[Array], Array]) -> Evaluation:
         """Apply a linear, row-by-row change to all three arrays."""
-        return Evaluation(change(self.observed), change(self.values), change(self.slopes))
+        values = change(self.values)
+        if _are_zero_slopes(self.slopes):
+            return Evaluation(change(self.observed), values, zero_slopes(values.shape))
+        return Evaluation(change(self.observed), values, change(self.slopes))
 
     def times(self, other: Evaluation) -> Evaluation:
         """The product of two functions."""
@@ -83,6 +113,12 @@ class Evaluation:
             return Linked(self.observed, self.values[links.reading], self.slopes[links.reading], links)
         place = links.component, links.reading
         return Linked(self.observed, self.values[place], self.slopes[place], links)
+
+    def only(self, part: Part) -> Evaluation:
+        """The same function, of shape (n,), at the readings of a part."""
+        if len(part.readings) == len(self.values):
+            return self
+        return Evaluation(self.observed, self.values[part.readings], self.slopes[part.readings])
 
 
 @stored
@@ -133,6 +169,13 @@ class Linked:
         if np.array_equal(places, np.arange(len(self.values))):
             return self
         return Linked(self.observed, self.values[places], self.slopes[places], links)
+
+    def only(self, part: Part) -> Linked:
+        """The functions of the components of a part."""
+        if len(part.links) == len(self.values):
+            return self
+        values, slopes = self.values[part.links], self.slopes[part.links]
+        return Linked(self.observed[part.components], values, slopes, part.renumbered)
 
 
 @stored
@@ -220,6 +263,16 @@ class Moment:
     def is_derivative(self) -> npt.NDArray[np.bool_]:
         """Which readings are derivatives, shape (R,)."""
         return np.array([point.tangents is not None for point in self.points])
+
+    def only(self, part: Part) -> Moment:
+        """The components of a part."""
+        points = tuple(self.points[k] for k in part.readings)
+        return Moment(points, part.renumbered, self.weights[part.links], self.normalizer[part.components])
+
+    def readers(self, column: int) -> npt.NDArray[np.intp]:
+        """The components, in ascending order, that read mu where a column of the raw treatment, or its slope, is not zero."""
+        reads = [point.treatment_slope != 0 or point.kept_treatment.is_nonzero(column) for point in self.points]
+        return np.unique(self.links.component[np.array(reads)[self.links.reading]])
 
     def apply(self, f: Evaluation | Linked, rows: Rows = slice(None)) -> Array:
         """m_c(f) for every row, or for some of them.
@@ -317,6 +370,16 @@ class Moment:
             Evaluation(observed[:, 0], values, slopes),
             Linked(observed[:, 1:].T, values_each, slopes_each, links),
         )
+
+
+def zero_slopes(shape: tuple[int, ...]) -> Array:
+    """Slopes of functions of which no derivative is read: zeros in no memory, which must not be changed."""
+    return np.broadcast_to(0.0, shape)
+
+
+def _are_zero_slopes(slopes: Array) -> bool:
+    """Whether slopes were made by :func:`zero_slopes`."""
+    return slopes.size > 0 and not any(slopes.strides) and not slopes[(0,) * slopes.ndim]
 
 
 def _span(columns: npt.NDArray[np.intp]) -> Rows:

@@ -14,9 +14,8 @@ instead. Then every f is first multiplied by v over its mean, and its mean squar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, groupby, islice
 
 import numpy as np
 import pandas as pd
@@ -25,11 +24,19 @@ from scipy import stats
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
-from riesz.diagnostics.shapes import parts_in_groups, shape_table, shapes
-from riesz.inference import Clusters, Weights, covariance
+from riesz.diagnostics.balance_sums import Blocks, Sample, Sums, blocks_of, in_groups, sums
+from riesz.diagnostics.shapes import Shape, shapes
+from riesz.diagnostics.treatment_functions import TreatmentFunction, constant, treatment_functions, treatment_only
+from riesz.inference import Clusters, Weights, variances
 from riesz.predictions import Predictions, tilt
 
 _ALIKE = 1e-12  # functions that differ by less than this share of their size count as the same
+_AT_ONCE = 16  # functions of covariates
+_CONSTANT = -1  # in place of the number of a column
+_TIMES_TREATMENT = {
+    "constant": "treatment",
+    "covariate": "interaction",
+}  # the kind of a product; others keep their kind
 
 
 def balance_table(
@@ -74,11 +81,21 @@ def balance_table(
         - ``residual_z``: z-value of :math:`E_n[(y - \mu) f]`, which is zero if mu misses nothing of f; ``effective_rows``: Kish's
           effective number of rows on which f differs from zero.
     """
-    v = tilt(predictions, design)
-    plain = _treatment_only(design, v)
-    functions = _functions(design, treatment)
-    sample = Sample(predictions, design, v, plain, names, errors, weights, clusters)
-    return _in_order([_compare(sample, *function) for function in functions], names)
+    sample = _sample(predictions, design, names, errors, weights, clusters)
+    functions = treatment_functions(design, treatment, centred=False)
+    blocks = blocks_of(sample, functions)
+    moved = {int(j) for point in design.readings() for j in point.columns}
+    tables = [_compare(sample, "anchor", "anchor", design.anchor)]
+    for is_moved, columns in groupby([_CONSTANT, *map(int, design.covariates)], lambda j: j in moved):
+        if is_moved:
+            tables += [_compare(sample, *product) for product in _moved_columns(design, columns, functions)]
+            continue
+        for batch, total in _in_batches(_columns(design, columns), sample, functions, blocks):
+            tables.append(_rows(sample, functions, batch, total, total.variance, (2, 0, 1)))
+    table = pd.concat(tables)
+    same = [t.label for t in functions[1:] if all(_alike(t.observed, beta) for beta in design.anchor.observed)]
+    repeated = (table["kind"] == "treatment") & table["function"].isin(same)
+    return _in_order([table[~repeated]], names)
 
 
 def shape_balance(
@@ -107,23 +124,20 @@ def shape_balance(
         In the columns of :func:`balance_table`, with the kinds square, mass point, bin and product. ``std_error`` is the larger of
         the usual one and that which the true representer would have.
     """
-    v = tilt(predictions, design)
-    plain = _treatment_only(design, v)
-    sample = Sample(predictions, design, v, plain, names, errors, weights, clusters)
+    sample = _sample(predictions, design, names, errors, weights, clusters)
+    functions = treatment_functions(design, treatment, centred=True)
     moved = _moved(design)
     fixed = {name: x for name, x in numeric.items() if name not in moved and name not in design.hidden}
-
-    def times() -> Iterator[tuple[str, Evaluation]]:
-        yield "", _constant(design)
-        for j, name in enumerate(treatment):
-            yield name, _centred_treatment(design, j)
-
-    parts = parts_in_groups(predictions, design, times, v, plain)
     strength = {name: _strength(design, x) for name, x in fixed.items()}
-    tables = shape_table(shapes(fixed, strength), parts, design, names, errors, weights, clusters)
-    tables += [_compare(sample, kind, name, f) for kind, name, f in _moved_shapes(design, moved & set(numeric), times)]
+    centred = ((kind, name, f - design.mean(f)) for kind, name, f in shapes(fixed, strength))
+    blocks = blocks_of(sample, functions)
+    tables = [
+        _rows(sample, functions, batch, total, np.maximum(total.variance, total.expected_variance), (0, 1, 2))
+        for batch, total in _in_batches(centred, sample, functions, blocks)
+    ]
+    tables += [_compare(sample, *product) for product in _moved_shapes(design, moved & set(numeric), functions)]
     if not tables:
-        return _in_order([_compare(sample, "constant", "1", _constant(design))], names).iloc[:0]
+        return _in_order([_compare(sample, "constant", "1", constant(design))], names).iloc[:0]
     return _in_order(tables, names)
 
 
@@ -138,18 +152,11 @@ def joint_p_values(table: pd.DataFrame, clusters: float) -> pd.Series:
     return pd.Series(2 * stats.t.sf(least, freedom), index=table.index)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The inputs of the table; for the attributes see :func:`balance_table`."""
-
-    predictions: Predictions
-    design: Design
-    v: Evaluation | None
-    plain: Array
-    names: Sequence[str]
-    errors: Array
-    weights: Weights
-    clusters: Clusters
+def _sample(
+    predictions: Predictions, design: Design, names: Sequence[str], errors: Array, weights: Weights, clusters: Clusters
+) -> Sample:
+    v = tilt(predictions, design)
+    return Sample(predictions, design, v, treatment_only(design, v), names, errors, weights, clusters)
 
 
 def _in_order(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
@@ -160,37 +167,92 @@ def _in_order(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFr
 
 def _compare(sample: Sample, kind: str, name: str, f: Evaluation | Linked) -> pd.DataFrame:
     """The rows of one function, one per parameter."""
+    links, every = sample.design.links, np.arange(sample.design.components)
+    groups = in_groups(every, len(sample.design))
+    return pd.concat([_compare_some(sample.only(some), kind, name, f.only(links.part(some))) for some in groups])
+
+
+def _compare_some(sample: Sample, kind: str, name: str, f: Evaluation | Linked) -> pd.DataFrame:
     design, rr = sample.design, sample.predictions.rr.observed
     residual = design.y - sample.predictions.mu.observed
     size = design.mean(design.normalizer)
     g = f if sample.v is None else f.times(sample.v)
     moment = design.apply(g)
     gap = rr * g.observed - moment
-    imbalance = design.mean(gap) / size
-    spread = covariance(((gap - design.mean(gap)[:, None]) / size[:, None]).T, sample.weights, sample.clusters)
-    product = np.broadcast_to(f.observed * g.observed, rr.shape)
-    unexplained = np.broadcast_to(residual * f.observed, rr.shape)
+    imbalance = design.mean(gap)
+    error = np.sqrt(variances((gap - imbalance[:, None]).T, sample.weights, sample.clusters)) / size
+    imbalance /= size
+    product, unexplained = np.atleast_2d(f.observed * g.observed, residual * f.observed)
     square, missed = design.mean(product), design.mean(unexplained)
-    scale, error = np.sqrt(square), np.sqrt(np.diag(spread))
-    noise = np.sqrt(np.diag(covariance((unexplained - missed[:, None]).T, sample.weights, sample.clusters)))
+    noise = np.sqrt(variances((unexplained - missed[:, None]).T, sample.weights, sample.clusters))
     share = design.weights / design.weights.sum()
+    effective = ratio(square**2, (product * share) ** 2 @ (1 / design.frequency), otherwise=0.0)
+    numbers = {
+        "moment": design.mean(moment) / size,
+        "weighted": design.mean(rr * g.observed) / size,
+        "imbalance": imbalance,
+        "std_error": error,
+        "z": ratio(imbalance, error, otherwise=0.0),
+        "standardized": ratio(imbalance, np.sqrt(square)),
+        "unadjusted": ratio(design.mean(sample.plain * g.observed - moment) / size, np.sqrt(square)),
+        "implied_bias": ratio(-ratio(missed, square) * imbalance, sample.errors),
+        "residual_z": ratio(missed, noise, otherwise=0.0),
+        "effective_rows": effective,
+    }
+    columns = {column: np.broadcast_to(values, len(rr)) for column, values in numbers.items()}
+    return pd.DataFrame({"parameter": sample.names, "function": name, "kind": kind, **columns})
+
+
+def _in_batches(
+    functions_of_covariates: Iterable[Shape], sample: Sample, functions: Sequence[TreatmentFunction], blocks: Blocks
+) -> Iterator[tuple[list[Shape], Sums]]:
+    """Functions of covariates, a few at a time, with the sums for their products with functions of the treatment."""
+    remaining = iter(functions_of_covariates)
+    while batch := list(islice(remaining, _AT_ONCE)):
+        yield batch, sums(np.column_stack([f for _, _, f in batch]), functions, blocks, sample)
+
+
+def _rows(
+    sample: Sample,
+    functions: Sequence[TreatmentFunction],
+    batch: Sequence[Shape],
+    total: Sums,
+    variance: Array,
+    order: tuple[int, int, int],
+) -> pd.DataFrame:
+    """One row per function of the treatment (axis 0), parameter (1) and function of covariates (2), in this order of the axes."""
+    size = sample.design.mean(sample.design.normalizer)[:, None]
+    gap, moment, plain = total.sides / size
+    error = np.sqrt(variance) / size
+    scale = np.sqrt(total.square)[:, None]
+    coefficient = ratio(total.residual, total.square, otherwise=0.0)[:, None]
+    labels = [[_label(t, kind, name) for kind, name, _ in batch] for t in functions]
+    kinds, products = np.moveaxis(np.array(labels, dtype=object), 2, 0)
+    values = {
+        "parameter": np.asarray(sample.names, dtype=object)[:, None],
+        "function": products[:, None],
+        "kind": kinds[:, None],
+        "moment": moment,
+        "weighted": moment + gap,
+        "imbalance": gap,
+        "std_error": error,
+        "z": ratio(gap, error, otherwise=0.0),
+        "standardized": ratio(gap, scale, otherwise=0.0),
+        "unadjusted": ratio(plain, scale, otherwise=0.0),
+        "implied_bias": ratio(-coefficient * gap, sample.errors[:, None]),
+        "residual_z": ratio(total.residual, np.sqrt(total.residual_variance), otherwise=0.0)[:, None],
+        "effective_rows": total.effective[:, None],
+    }
     return pd.DataFrame(
-        {
-            "parameter": sample.names,
-            "function": name,
-            "kind": kind,
-            "moment": design.mean(moment) / size,
-            "weighted": design.mean(rr * g.observed) / size,
-            "imbalance": imbalance,
-            "std_error": error,
-            "z": ratio(imbalance, error, otherwise=0.0),
-            "standardized": ratio(imbalance, scale),
-            "unadjusted": ratio(design.mean(sample.plain * g.observed - moment) / size, scale),
-            "implied_bias": ratio(-ratio(missed, square) * imbalance, sample.errors),
-            "residual_z": ratio(missed, noise, otherwise=0.0),
-            "effective_rows": ratio(square**2, (product * share) ** 2 @ (1 / design.frequency), otherwise=0.0),
-        }
+        {name: np.ravel(np.transpose(np.broadcast_to(value, gap.shape), order)) for name, value in values.items()}
     )
+
+
+def _label(t: TreatmentFunction, kind: str, name: str) -> tuple[str, str]:
+    """Kind and name of the product of t with a function of covariates."""
+    if t.column is None:
+        return kind, name
+    return _TIMES_TREATMENT.get(kind, kind), t.label if kind == "constant" else f"{t.label}:{name}"
 
 
 def _moved(design: Design) -> set[str]:
@@ -200,7 +262,7 @@ def _moved(design: Design) -> set[str]:
 
 
 def _moved_shapes(
-    design: Design, moved: set[str], times: Callable[[], Iterator[tuple[str, Evaluation]]]
+    design: Design, moved: set[str], functions: Sequence[TreatmentFunction]
 ) -> Iterator[tuple[str, str, Evaluation]]:
     """Squares of moved covariates and their products, by themselves and times the treatment."""
     columns = {design.names[j]: _covariate(design, int(j)) for j in design.covariates if design.names[j] in moved}
@@ -210,15 +272,35 @@ def _moved_shapes(
         f = left.times(right)
         centre = float(design.mean(f.observed))
         centred = Evaluation(f.observed - centre, f.values - centre, f.slopes)
-        for prefix, t in times():
-            yield kind, f"{prefix}:{name}" if prefix else name, centred.times(t)
+        for t in functions:
+            yield *_label(t, kind, name), centred.times(t.at(design))
 
 
-def _centred_treatment(design: Design, column: int) -> Evaluation:
-    """The indicator of an arm, or a continuous treatment minus its mean."""
-    a = _raw_treatment(design, column)
-    centre = float(design.mean(a.observed)) if design.strata is None else 0.0
-    return Evaluation(a.observed - centre, a.values - centre, a.slopes)
+def _moved_columns(
+    design: Design, columns: Iterable[int], functions: Sequence[TreatmentFunction]
+) -> Iterator[tuple[str, str, Evaluation]]:
+    """Covariates that a reading moves, by themselves and times the treatment."""
+    for j in columns:
+        x = _covariate(design, j)
+        if _varies(x.observed, design.z[:, j]):
+            for t in functions:
+                yield *_label(t, "covariate", design.names[j]), x if t.column is None else t.at(design).times(x)
+
+
+def _columns(design: Design, columns: Iterable[int]) -> Iterator[Shape]:
+    """The constant, and covariates that no reading moves."""
+    for j in columns:
+        if j == _CONSTANT:
+            yield "constant", "1", np.ones(len(design))
+            continue
+        z = design.z[:, j]
+        x = z - float(design.mean(z))
+        if _varies(x, z):
+            yield "covariate", design.names[j], x
+
+
+def _varies(centred: Array, column: Array) -> bool:
+    return bool(np.abs(centred).max() > _ALIKE * np.abs(column).max())
 
 
 def _strength(design: Design, x: Array) -> float:
@@ -232,38 +314,8 @@ def _strength(design: Design, x: Array) -> float:
     return treatment + abs(float(design.mean(unit(x) * unit(design.y))))
 
 
-def _functions(design: Design, treatment: Sequence[str]) -> Iterator[tuple[str, str, Evaluation | Linked]]:
-    """The functions to balance, with kind and name. All parameters share a function; only the anchor differs between them."""
-    anchor = design.anchor
-    yield "anchor", "anchor", anchor
-    yield "constant", "1", _constant(design)
-    for number, name in enumerate(treatment):
-        a = _raw_treatment(design, number)
-        if not all(_alike(a.observed, beta) for beta in anchor.observed):
-            yield "treatment", name, a
-    for j in design.covariates:
-        x = _covariate(design, int(j))
-        if not np.abs(x.observed).max() > _ALIKE * np.abs(design.z[:, j]).max():
-            continue  # a constant column
-        yield "covariate", design.names[j], x
-        for number, name in enumerate(treatment):
-            yield "interaction", f"{name}:{design.names[j]}", _raw_treatment(design, number).times(x)
-
-
 def _alike(left: Array, right: Array) -> bool:
     return bool(np.abs(left - right).max() <= _ALIKE * np.abs(right).max())
-
-
-def _constant(design: Design) -> Evaluation:
-    shape = (len(design.is_derivative), len(design))
-    return Evaluation(np.ones(len(design)), np.ones(shape), np.zeros(shape))
-
-
-def _raw_treatment(design: Design, column: int) -> Evaluation:
-    points = design.readings()
-    values = np.stack([point.treatment[:, column] for point in points])
-    slopes = np.stack([np.full(len(design), point.treatment_slope) for point in points])
-    return Evaluation(design.treatment[:, column], values, slopes)
 
 
 def _covariate(design: Design, column: int) -> Evaluation:
@@ -277,17 +329,3 @@ def _covariate(design: Design, column: int) -> Evaluation:
                 slopes[k] = point.tangents[:, place]
     centre = float(design.mean(observed))
     return Evaluation(observed - centre, values - centre, slopes)
-
-
-def _treatment_only(design: Design, v: Evaluation | None) -> Array:
-    """The Riesz representer in the span of 1 and the raw treatment, shape (K, n): what an unadjusted comparison uses."""
-    plain, tilted, moments = [], [], []
-    for j in range(-1, design.treatment.shape[1]):
-        f = _constant(design) if j < 0 else _raw_treatment(design, j)
-        g = f if v is None else f.times(v)
-        plain.append(f.observed)
-        tilted.append(g.observed)
-        moments.append(design.mean(design.apply(g)))
-    observed, weighted = np.stack(plain), np.stack(tilted)
-    gram = np.stack([design.mean(row * weighted) for row in observed])
-    return np.asarray((np.linalg.pinv(gram, hermitian=True) @ np.stack(moments)).T @ observed)

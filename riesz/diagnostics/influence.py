@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from riesz.arrays import Array, ratio
-from riesz.inference import Estimate, Weights, covariance
+from riesz.arrays import Array, Rows, ratio
+from riesz.inference import Estimate, Weights, variances
 
 Codes = npt.NDArray[np.intp]
 
@@ -121,16 +121,17 @@ def by_fold(
     """
     lines = []
     for repeat, (estimate, labels) in enumerate(zip(estimates, folds, strict=True), start=1):
-        all_rows = np.ones(len(labels), dtype=bool)
-        parts = [("all", all_rows), *((int(fold) + 1, labels == fold) for fold in np.unique(labels))]
-        for fold, rows in parts:
+        in_folds = [(int(fold) + 1, np.flatnonzero(labels == fold)) for fold in np.unique(labels)]
+        parts: list[tuple[str | int, Rows, int]] = [("all", slice(None), len(labels))]
+        parts += [(fold, rows, len(rows)) for fold, rows in in_folds]
+        for fold, rows, count in parts:
             value, error = _part(estimate, normalizer, rows, weights, codes)
-            lines += [(name, repeat, fold, int(rows.sum()), value[c], error[c]) for c, name in enumerate(names)]
+            lines += [(name, repeat, fold, count, value[c], error[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "rows", "estimate", "std_error"])
 
 
 def _part(
-    estimate: Estimate, normalizer: Array, rows: npt.NDArray[np.bool_], weights: Weights, codes: Codes | None
+    estimate: Estimate, normalizer: Array, rows: Rows, weights: Weights, codes: Codes | None
 ) -> tuple[Array, Array]:
     """Estimate and standard error from some of the rows, with the same scores."""
     inside = Weights(weights.sampling[rows], weights.frequency[rows])
@@ -141,9 +142,9 @@ def _part(
     scale = np.where(scale == 0, np.nan, scale)
     value = estimate.value + (share @ estimate.influence[rows]) / scale
     clusters = () if codes is None else (np.unique(codes[rows], return_inverse=True)[1],)
-    if rows.sum() < 2 or any(labels.max() == 0 for labels in clusters):
+    if len(share) < 2 or any(labels.max() == 0 for labels in clusters):
         return value, np.full_like(value, np.nan)
-    return value, np.sqrt(np.diag(covariance(estimate.variation[rows] / scale, inside, clusters)))
+    return value, np.sqrt(variances(estimate.variation[rows], inside, clusters)) / np.abs(scale)
 
 
 def heterogeneity(table: pd.DataFrame) -> float:

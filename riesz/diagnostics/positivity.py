@@ -95,11 +95,10 @@ def positivity(design: Design, numeric: Mapping[str, Array]) -> Positivity:
     p = arm_propensities(design, features(design, numeric))
     kept, gamma = crump(p, design.weights)
     cut = 0.5 - np.sqrt(max(0.25 - 1 / gamma, 0.0)) if np.isfinite(gamma) else 0.0
-    in_arm = (np.tile(design.strata == j, (p.shape[1], 1)) * 1.0 for j in range(p.shape[1]))
     return Positivity(
         p,
         scarce_shares(design, p),
-        np.array([scarce_share(design, p, weights) for weights in in_arm]),
+        scarce_in_arms(design, p),
         kept,
         float(cut),
         float(design.mean(kept.astype(float))),
@@ -115,7 +114,8 @@ def features(design: Design, numeric: Mapping[str, Array]) -> Array:
     covariates = list(numeric.values())
     new = [x for x in covariates if not any(np.array_equal(x, column) for column in columns)]
     linear = _standardised(design, [*columns, *new])
-    strength = [_difference(design, x) for x in covariates]
+    treatment = _standardised(design, list(design.treatment.T))
+    strength = [_difference(design, treatment, x) for x in covariates]
     bends: list[Array] = []
     for place in np.argsort(-np.asarray(strength), kind="stable"):
         x = covariates[place]
@@ -130,21 +130,25 @@ def features(design: Design, numeric: Mapping[str, Array]) -> Array:
     return np.column_stack([linear, _standardised(design, bends)])
 
 
-def _difference(design: Design, x: Array) -> float:
-    """The largest correlation of a covariate or its square with the treatment."""
-    treatment = _standardised(design, list(design.treatment.T))
+def _difference(design: Design, treatment: Array, x: Array) -> float:
+    """The largest correlation of a covariate or its square with the columns of the standardised treatment, shape (n, t)."""
     line = _standardised(design, [x])
     powers = np.column_stack([line, _standardised(design, list((line**2).T))])
-    return float(np.abs(design.mean(treatment.T[:, None] * powers.T)).max(initial=0.0))
+    share = design.weights / design.weights.sum()
+    return float(np.abs((powers.T * share) @ treatment).max(initial=0.0))
 
 
 def _standardised(design: Design, columns: Sequence[Array]) -> Array:
     """Columns of mean zero and variance one, capped, without constant ones; shape (n, columns)."""
     table = np.column_stack([np.empty((len(design), 0)), *columns])
-    table = table - design.mean(table.T)
+    largest = np.abs(table).max(axis=0, initial=0.0)
+    table -= design.mean(table.T)
     spread = np.sqrt(design.mean(table.T**2))
-    varies = spread > 1e-9 * np.abs(np.column_stack([np.ones((len(design), 0)), *columns])).max(axis=0, initial=0.0)
-    return np.asarray(np.clip(table[:, varies] / spread[varies], -_FAR, _FAR))
+    varies = spread > 1e-9 * largest
+    if not varies.all():
+        table = table[:, varies]
+    table /= spread[varies]
+    return np.clip(table, -_FAR, _FAR, out=table)
 
 
 def _arms(design: Design) -> int:
@@ -159,18 +163,18 @@ def arm_propensities(design: Design, x: Array) -> Array:
     part = np.zeros(len(design), dtype=bool)
     most = int(np.clip(_WORK / max(x.shape[1], 1) ** 2, _FEWEST_ROWS, _MOST_ROWS))
     part[draw_part(len(design), most, _SEED)] = True
-    index = np.zeros((len(_PENALTIES), arms, len(design)))
-    codes = range(1, 2) if arms == 2 else range(arms)
-    for k in range(_FOLDS):
-        train, test = part & (folds != k), folds == k
-        for j in codes:
-            index[:, j, test] = _logistic_path(
-                x[train], (strata[train] == j).astype(float), design.weights[train], x[test]
-            )
-    p = np.stack([_recalibrated(design, index, j) for j in codes], axis=1)
+    splits = [(np.flatnonzero(part & (folds != k)), np.flatnonzero(folds == k)) for k in range(_FOLDS)]
+    inputs = [(x[train], design.weights[train], x[test]) for train, test in splits]
+    in_arm = np.equal.outer(strata, np.arange(1, 2) if arms == 2 else np.arange(arms)).astype(float)
+    p = np.empty_like(in_arm)
+    for j, y in enumerate(in_arm.T):
+        index = np.zeros((len(_PENALTIES), len(design)))
+        for (train, test), (columns, weights, new) in zip(splits, inputs, strict=True):
+            index[:, test] = _logistic_path(columns, y[train], weights, new)
+        p[:, j] = _recalibrated(design, index, y)
     if arms == 2:
         p = np.column_stack([1 - p[:, 0], p[:, 0]])
-    p = np.clip(p, _LEAST, 1.0)
+    np.clip(p, _LEAST, 1.0, out=p)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
@@ -205,11 +209,10 @@ def _logistic_path(x: Array, y: Array, weights: Array, new: Array) -> Array:
     return np.stack(indices)
 
 
-def _recalibrated(design: Design, index: Array, arm: int) -> Array:
-    """The probability of an arm from the index of the best penalty."""
-    y = 1.0 * np.asarray(design.strata == arm)
-    deviance = [float(design.mean(np.logaddexp(0.0, eta) - y * eta)) for eta in index[:, arm]]
-    eta = index[int(np.argmin(deviance)), arm]
+def _recalibrated(design: Design, index: Array, y: Array) -> Array:
+    """The probability of an arm, of indicator y, from the index of the best penalty; the index has shape (penalties, n)."""
+    deviance = [float(design.mean(np.logaddexp(0.0, eta) - y * eta)) for eta in index]
+    eta = index[int(np.argmin(deviance))]
     if np.ptp(eta) < 1e-6:
         return np.asarray(expit(eta))
     spread = float(eta.std())
@@ -219,36 +222,52 @@ def _recalibrated(design: Design, index: Array, arm: int) -> Array:
 
 def scarce_shares(design: Design, p: Array) -> Array:
     """The share of each moment where an arm is scarce, shape (K,); NaN if a moment does more than set the treatment."""
+    scarce = scarce_rows(design, p)
     return np.array(
-        [np.nan if np.isnan(weights).any() else scarce_share(design, p, weights) for weights in arm_weights(design)]
+        [np.nan if weights is None else scarce_share(design, scarce, weights) for weights in arm_weights(design)]
     )
 
 
-def scarce_share(design: Design, p: Array, weights: Array) -> float:
-    """The share of one moment where an arm is scarce; weights of mu at each arm, shape (arms, n)."""
-    strata, shares = design.strata, design.weights / design.weights.sum()
-    scarce, target = np.zeros(len(design)), np.abs(weights).max(axis=0)
-    for j, weight in enumerate(np.abs(weights)):
-        low = SCARCE * float(shares @ (strata == j))
-        scarce = np.where((weight > 0) & (p[:, j] < low), target, scarce)
-    return float(ratio(shares @ scarce, shares @ target, otherwise=0.0))
+def scarce_in_arms(design: Design, p: Array) -> Array:
+    """The same for the effect on the rows of each arm, which needs rows of every arm, shape (arms,)."""
+    strata, arms, somewhere = design.strata, p.shape[1], scarce_rows(design, p).any(axis=1)
+    assert strata is not None
+    scarce, every = (np.bincount(strata, w, minlength=arms) for w in (design.weights * somewhere, design.weights))
+    return ratio(scarce.astype(float), every.astype(float), otherwise=0.0)
 
 
-def arm_weights(design: Design) -> Iterator[Array]:
-    """The weight of mu at each arm, shape (arms, n), moment by moment; NaN if it does more than set the treatment."""
-    arms, n, links, weights = _arms(design), len(design), design.links, design.link_weights
-    readings = design.readings()
+def scarce_rows(design: Design, p: Array) -> npt.NDArray[np.bool_]:
+    """Where each arm is scarce, shape (n, arms)."""
+    shares = design.weights / design.weights.sum()
+    low = np.array([SCARCE * float(shares @ (design.strata == j)) for j in range(p.shape[1])])
+    return p < low
+
+
+def scarce_share(design: Design, scarce: npt.NDArray[np.bool_], weights: Mapping[int, Array]) -> float:
+    """The share of one moment where an arm is scarce; ``weights`` of mu at the arms that the moment reads, each of shape (n,)."""
+    shares = design.weights / design.weights.sum()
+    target, anywhere = np.zeros(len(design)), np.zeros(len(design), dtype=bool)
+    for arm, weight in weights.items():
+        target = np.maximum(target, np.abs(weight))
+        anywhere |= (weight != 0) & scarce[:, arm]
+    return float(ratio(shares @ np.where(anywhere, target, 0.0), shares @ target, otherwise=0.0))
+
+
+def arm_weights(design: Design) -> Iterator[dict[int, Array] | None]:
+    """The weights of mu at the arms that a moment reads, each of shape (n,), moment by moment; None if it does more than that."""
+    links, weights, readings = design.links, design.link_weights, design.readings()
+    moves_more = [
+        point.tangents is not None or bool(np.isin(design.covariates, point.columns).any()) for point in readings
+    ]
+    arms = [point.kept_treatment.distinct() @ np.arange(1, _arms(design)) for point in readings]
     for component in range(design.components):
-        at_arms = np.zeros((arms, n))
-        for place in links.of(component):
-            weight, point = weights[place], readings[links.reading[place]]
-            if point.tangents is not None or np.isin(design.covariates, point.columns).any():
-                if weight.any():
-                    at_arms[:] = np.nan
-                continue
-            arm = np.asarray(point.treatment @ np.arange(1, arms), dtype=np.intp)
-            at_arms[arm, np.arange(n)] += weight
-        yield at_arms
+        by_arm: dict[int, Array] = {}
+        read = [place for place in links.of(component) if weights[place].any()]
+        for place in read:
+            arm = np.broadcast_to(arms[links.reading[place]], len(design))
+            for j in map(int, np.unique(arms[links.reading[place]])):
+                by_arm[j] = by_arm.get(j, 0.0) + np.where(arm == j, weights[place], 0.0)
+        yield None if any(moves_more[links.reading[place]] for place in read) else by_arm
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -262,12 +261,15 @@ def treatment_in_disguise(evidence: Evidence) -> list[str]:
     if arm is None:
         return []
     rows = [np.flatnonzero(arm == code) for code in range(len(arms))]
-    pairs = [(i, j) for i, j in permutations(range(len(arms)), 2) if min(len(rows[i]), len(rows[j])) >= ARM_ROWS]
+    large = [code for code, of_arm in enumerate(rows) if len(of_arm) >= ARM_ROWS]
     separating = {}
     for column, versions in evidence.covariates.items():
-        separations = ((i, j, x) for x in versions for i, j in pairs if x[rows[i]].max() < x[rows[j]].min())
-        if (first := next(separations, None)) is not None:
-            separating[column] = first
+        for x in versions:
+            highest, lowest = (np.array([extreme(x[rows[code]]) for code in large]) for extreme in (np.max, np.min))
+            apart = np.argwhere(np.less.outer(highest, lowest))
+            if len(apart):
+                separating[column] = large[apart[0, 0]], large[apart[0, 1]], x
+                break
     if not separating:
         return []
     column, (i, j, x) = next(iter(separating.items()))

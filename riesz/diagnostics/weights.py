@@ -18,7 +18,7 @@ import pandas as pd
 from riesz.arrays import Array, ratio
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
-from riesz.inference import Clusters, Weights, covariance
+from riesz.inference import Clusters, Weights, variances
 from riesz.predictions import Predictions, tilt
 
 FEW = 10  # heavy rows are at most this many,
@@ -67,9 +67,10 @@ def with_anchor_errors(
     """The table with ``anchor_std_error``, the standard error of ``rr_anchor - anchor_moment`` with rr taken as given."""
     anchor, _ = _tilted(predictions, design)
     gap = predictions.rr.observed * anchor.observed - design.apply(anchor)
-    matrix = covariance((gap - design.mean(gap)[:, None]).T, weights, clusters)
+    gap -= design.mean(gap)[:, None]
     table = health.copy()
-    table.insert(table.columns.get_loc("anchor_moment") + 1, "anchor_std_error", np.sqrt(np.diag(matrix)))
+    errors = np.sqrt(variances(gap.T, weights, clusters))
+    table.insert(table.columns.get_loc("anchor_moment") + 1, "anchor_std_error", errors)
     return table
 
 
@@ -87,7 +88,7 @@ def learned_scale(predictions: Predictions, design: Design, weights: Weights, cl
     length = design.mean(square)
     scale = ratio(design.mean(moment), length, otherwise=1.0)
     gap = ratio(moment - scale[:, None] * square, length[:, None], otherwise=0.0)
-    return pd.DataFrame({"scale": scale, "std_error": np.sqrt(np.diag(covariance(gap.T, weights, clusters)))})
+    return pd.DataFrame({"scale": scale, "std_error": np.sqrt(variances(gap.T, weights, clusters))})
 
 
 def _tilted(predictions: Predictions, design: Design) -> tuple[Linked, Linked]:
@@ -200,16 +201,17 @@ def representer_by_fold(
     lines = []
     for number, (repeat, factor, labels) in enumerate(zip(predictions, scales, folds, strict=True), start=1):
         beta, alpha = _tilted(repeat, design)
-        anchor, moment, square = design.apply(beta), design.apply(alpha), repeat.rr.observed * alpha.observed
-        scale = factor if repeat.scale_free else design.mean(square) / design.mean(anchor)
-        parts = [
-            ("all", np.arange(len(labels))),
-            *((int(k) + 1, np.flatnonzero(labels == k)) for k in np.unique(labels)),
+        numbers = np.unique(labels)
+        parts = ["all", *(int(k) + 1 for k in numbers)]
+        weights = np.stack([design.weights, *(design.weights * (labels == k) for k in numbers)], axis=1)
+        shares = weights / weights.sum(axis=0)
+        square = (repeat.rr.observed * alpha.observed) @ shares
+        moment, anchor = design.apply(alpha) @ shares, design.apply(beta) @ shares
+        scale = factor if repeat.scale_free else square[:, 0] / anchor[:, 0]
+        loss, violation = square - 2 * moment, 1 - ratio(ratio(moment, scale[:, None]), anchor)
+        lines += [
+            (name, number, part, loss[c, place], violation[c, place])
+            for place, part in enumerate(parts)
+            for c, name in enumerate(names)
         ]
-        for fold, rows in parts:
-            held_out = design.take(rows)
-            loss = held_out.mean(square[:, rows] - 2 * moment[:, rows])
-            anchor_moment = held_out.mean(anchor[:, rows])
-            violation = 1 - ratio(ratio(held_out.mean(moment[:, rows]), scale), anchor_moment)
-            lines += [(name, number, fold, loss[c], violation[c]) for c, name in enumerate(names)]
     return pd.DataFrame(lines, columns=["parameter", "repeat", "fold", "riesz_loss", "violation"])

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from riesz.arrays import Array
 from riesz.estimators import ESTIMATORS
 from riesz.results.parts import FitParts
 
@@ -22,15 +23,20 @@ def estimator_table(parts: FitParts) -> pd.DataFrame:
     """Estimates by every estimator, indexed by parameter and estimator, with standard errors and 95% intervals."""
     names, pieces = available_estimators(parts), []
     for name in names:
-        is_that_of_fit = name == parts.model.settings.estimator
-        inference = parts.inference if is_that_of_fit else parts.infer(name, parts.crossfit.predictions)
-        value, error = inference.value, inference.errors()
+        value, error = _estimates_by(name, parts)
         half = stats.norm.isf(0.025) * error
         columns = {"estimate": value, "std_error": error, "conf_low": value - half, "conf_high": value + half}
         index = pd.MultiIndex.from_product([parts.names, [name]], names=["parameter", "estimator"])
         pieces.append(pd.DataFrame(columns, index=index))
     table = pd.concat(pieces)
     return table.reindex(pd.MultiIndex.from_product([parts.names, names], names=table.index.names))
+
+
+def _estimates_by(estimator: str, parts: FitParts) -> tuple[Array, Array]:
+    """Estimates and standard errors by one estimator; its scores are not kept, unless they are those of the fit."""
+    is_that_of_fit = estimator == parts.model.settings.estimator
+    inference = parts.inference if is_that_of_fit else parts.infer(estimator, parts.crossfit.predictions)
+    return inference.value, inference.errors()
 
 
 def trimming_table(parts: FitParts) -> pd.DataFrame:

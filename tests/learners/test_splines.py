@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.ridge import make_basis
 from riesz.learners.splines.features import NONE, Features, evaluate
-from riesz.learners.splines.learner import measure
+from riesz.learners.splines.learner import SplinesFit, measure
 from riesz.learners.splines.shrinkage import Quadratic, group_penalties
 
 SPLINES = riesz.Splines()
@@ -368,3 +370,77 @@ def test_importing_it_does_not_import_torch() -> None:
     code = "import sys, riesz; riesz.Splines(); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+MOMENTS = {
+    "arms": ("arm", [riesz.ATE(), riesz.ATT()]),
+    "moved": (
+        "arm",
+        [riesz.CustomMoment(lambda mu, data: mu(data.assign(x1=data["x1"] + 1)) - mu(data), name="moved")],
+    ),
+    "slopes": ("d", [riesz.ADE(), riesz.Shift(0.5)]),
+    "along x1": ("d", [riesz.CustomMoment(lambda mu, data: mu.derivative(data, "x1"), name="x1")]),
+}
+
+
+@pytest.mark.parametrize("case", MOMENTS)
+def test_predictions_are_combinations_of_the_features(
+    case: str, arms_frame: pd.DataFrame, continuous_frame: pd.DataFrame
+) -> None:
+    """Of all features at all readings, evaluated together."""
+    treatment, estimands = MOMENTS[case]
+    frame = arms_frame if treatment == "arm" else continuous_frame
+    design = design_of(f"y ~ treat({treatment}) * (x1 + x2)", frame, *estimands)
+    fit = fitted(design)
+    assert isinstance(fit, SplinesFit)
+    predictions, points = fit.predict(design), make_evaluation_points(design, fit.expansions)
+    functions = [
+        predictions.mu,
+        *(predictions.rr.only(design.links.part(np.array([c]))) for c in range(design.components)),
+    ]
+    for target, (solution, function) in enumerate(zip(fit.solutions, functions, strict=True)):
+        phi = evaluate(solution.features, fit.shares, points, design)
+        readings = slice(None) if target == 0 else design.links.part(np.array([target - 1])).readings
+        level, theta = solution.coefficients[0], solution.coefficients[1:]
+        np.testing.assert_allclose(np.ravel(function.observed), level + theta @ phi.observed, rtol=1e-12, atol=1e-12)
+        values, slopes = (np.tensordot(theta, part[:, readings], 1) for part in (phi.values, phi.slopes))
+        np.testing.assert_allclose(function.values, level + values, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(function.slopes, slopes, rtol=1e-12, atol=1e-12)
+
+
+def many_arms(arms: int, n: int) -> Design:
+    rng = np.random.default_rng([arms, n])
+    x1, x2, noise = rng.normal(size=(3, n))
+    arm = rng.permutation(n) % arms
+    data = pd.DataFrame({"y": x1 + 0.1 * arm + noise, "arm": [f"g{k:02d}" for k in arm], "x1": x1, "x2": x2})
+    return design_of("y ~ treat(arm) + x1 + x2", data, riesz.ATE())
+
+
+def peak_of(call: Callable[[], object]) -> int:
+    """The most memory in use during a call, beyond what was in use before, in bytes."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_predictions_for_many_arms_need_little_memory() -> None:
+    """Not in proportion to the square of the number of arms times rows."""
+    design = many_arms(16, 1500)
+    fit = fitted(design, riesz.Splines(penalty=0.1, rr_penalty=0.1))
+    predictions = fit.predict(design)
+    kept = sum(part.nbytes for f in (predictions.mu, predictions.rr) for part in (f.observed, f.values, f.slopes))
+    assert peak_of(lambda: fit.predict(design)) < kept + 8 * 4_000_000
+
+
+def test_values_at_the_readings_of_many_arms_are_kept_once() -> None:
+    design = many_arms(30, 1000)
+    expansions, shares = measure(design, indicators=True)
+    points = make_evaluation_points(design, expansions)
+    inputs = np.arange(len(points.roles))
+    features = Features(inputs, np.full_like(inputs, NONE), np.full_like(inputs, 3))
+    values = 8 * len(inputs) * 30 * 1000
+    assert evaluate(features, shares, points, design).values.nbytes == values
+    assert peak_of(lambda: evaluate(features, shares, points, design)) < 1.5 * values

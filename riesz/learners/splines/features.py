@@ -8,6 +8,9 @@ each of which may be left out. Inputs are the columns of :class:`~riesz.learners
 treatment, then lines, bends and indicators of the covariates. Shares are the treatment's columns, centred and scaled, and, when
 the treatment has arms, the indicators of the arms.
 
+They are computed point by point: with many arms, inputs and shares at all points would take memory in proportion to the square of
+the number of arms.
+
 Shapes: n rows, S points per row, d inputs, F features, R readings.
 """
 
@@ -21,7 +24,7 @@ import numpy.typing as npt
 
 from riesz.arrays import Array
 from riesz.design.design import Design
-from riesz.design.moment import Evaluation
+from riesz.design.moment import Evaluation, zero_slopes
 from riesz.learners.inputs.evaluation_points import EvaluationPoints
 from riesz.learners.inputs.expansions import Role
 from riesz.storage.coding import stored
@@ -131,72 +134,106 @@ def penalty_groups(features: Features, points: EvaluationPoints) -> Numbers:
     return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1].ravel(), dtype=np.intp)
 
 
+@dataclass(frozen=True)
+class Factors:
+    """Inputs and shares at one point of every row, and 1 as the last of each, for the factor that is left out.
+
+    Attributes
+    ----------
+    x : ndarray, shape (d + 1, n)
+        Inputs.
+    bounded : ndarray, shape (d + 1, n)
+        Inputs within the limits of their expansions, as products of two use them: far out, products would be huge.
+    s : ndarray, shape (s + 1, n)
+        Shares.
+    """
+
+    x: Array
+    bounded: Array
+    s: Array
+
+    def values(self, features: Features) -> Array:
+        """The products, shape (F, n)."""
+        phi = self.x[features.first]
+        pairs = np.flatnonzero(features.second != NONE)
+        if len(pairs):
+            phi[pairs] = self.bounded[features.first[pairs]] * self.bounded[features.second[pairs]]
+        products = np.flatnonzero(features.share != NONE)
+        phi[products] *= self.s[features.share[products]]
+        return phi
+
+    def slopes(self, features: Features, derivatives: tuple[Array, Array]) -> Array:
+        """Derivatives of the products, shape (F, n), given those of inputs and shares."""
+        x, bounded, s = self.x, self.bounded, self.s
+        dx, ds = derivatives
+        inputs, slopes = x[features.first], dx[features.first]
+        pairs = np.flatnonzero(features.second != NONE)
+        if len(pairs):
+            moving = np.where(bounded == x, dx, 0.0)
+            first, second = features.first[pairs], features.second[pairs]
+            inputs[pairs] = bounded[first] * bounded[second]
+            slopes[pairs] = moving[first] * bounded[second] + bounded[first] * moving[second]
+        return np.asarray(slopes * s[features.share] + inputs * ds[features.share])
+
+
 def evaluate(features: Features, shares: Shares, points: EvaluationPoints, design: Design) -> Evaluation:
     """Features at the rows of a design and at their readings, shape (F, n); the points are those of the design's own rows."""
-    x, s = _inputs(points), _shares(shares, points)
-    bounded = _bounded(features, points, x)
-    readings, derivative = points.of_reading, design.is_derivative
-    phi = x[features.first]
-    pairs = np.flatnonzero(features.second != NONE)
-    if len(pairs):
-        phi[pairs] = bounded[features.first[pairs]] * bounded[features.second[pairs]]
-    products = np.flatnonzero(features.share != NONE)
-    phi[products] *= s[features.share[products]]
-    read = phi[:, readings]
-    slopes = np.zeros_like(read)
-    if derivative.any():
-        slopes[:, derivative] = _slopes(features, shares, points, (x, bounded, s))[:, readings[derivative]]
-    return Evaluation(phi[:, points.observed, np.arange(len(design))], read, slopes)
+    count, n, readings = len(features), len(design), len(points.of_reading)
+    observed, values = np.empty((count, n)), np.empty((count, readings, n))
+    slopes = np.zeros_like(values) if design.is_derivative.any() else zero_slopes(values.shape)
+    for point in range(points.raw.shape[1]):
+        factors, rows, read = factors_at(points, shares, point), points.observed == point, points.of_reading == point
+        phi = factors.values(features)
+        observed[:, rows], values[:, read] = phi[:, rows], phi[:, None]
+        along = read & design.is_derivative
+        if along.any():
+            slopes[:, along] = factors.slopes(features, derivatives_at(points, shares, point))[:, None]
+    return Evaluation(observed, values, slopes)
 
 
-def _inputs(points: EvaluationPoints) -> Array:
-    """Inputs at every point, and ones for the factor that is left out, shape (d + 1, S, n)."""
-    n, count, t = points.treatment.shape
-    x = np.empty((len(points.roles) + 1, count, n))
-    x[:t] = points.treatment.transpose(2, 1, 0)
-    x[t:-1] = points.covariates.T[:, None]
-    x[-1] = 1.0
-    for place, (columns, values, _) in points.changed.items():
-        x[columns + t, place] = values.T
-    return x
+def factors_at(points: EvaluationPoints, shares: Shares, point: int) -> Factors:
+    """Inputs and shares at a point."""
+    factors = _factors(points, shares, points.treatment[:, point], points.raw[:, point])
+    if point in points.changed:
+        columns, values, _ = points.changed[point]
+        factors.x[columns + points.treatment.shape[2]] = values.T
+        return Factors(factors.x, _bounded(points, factors.x), factors.s)
+    return factors
 
 
-def _shares(shares: Shares, points: EvaluationPoints) -> Array:
-    """Shares at every point, and ones, shape (s + 1, S, n)."""
-    values = shares.values(points.raw).swapaxes(1, 2)
-    return np.concatenate([values, np.ones((1, *values.shape[1:]))])
+def factors_observed(points: EvaluationPoints, shares: Shares) -> Factors:
+    """Inputs and shares at the observed rows."""
+    rows = np.arange(len(points.observed)), points.observed
+    return _factors(points, shares, points.treatment[rows], points.raw[rows])
 
 
-def _bounded(features: Features, points: EvaluationPoints, x: Array) -> Array:
-    """Inputs within the limits of their expansions, as products of two use them: far out, products would be huge."""
-    if (features.second == NONE).all():
-        return x
-    low, high = _limits(points)
-    return np.clip(x, low[:, None, None], high[:, None, None])
+def _factors(points: EvaluationPoints, shares: Shares, treatment: Array, raw: Array) -> Factors:
+    n, t = treatment.shape
+    x = np.empty((len(points.roles) + 1, n))
+    x[:t], x[t:-1], x[-1] = treatment.T, points.covariates.T, 1.0
+    same = bool((raw == raw[0]).all())  # one arm for all rows, as readings often set
+    values = shares.values(raw[:1] if same else raw)
+    s = np.concatenate([values, np.ones((1, values.shape[1]))])
+    return Factors(x, _bounded(points, x), np.broadcast_to(s, (len(s), n)))
 
 
-def _limits(points: EvaluationPoints) -> Array:
-    """Limits of every input and of the constant, shape (2, d + 1)."""
+def _bounded(points: EvaluationPoints, x: Array) -> Array:
+    """Inputs within the limits of their expansions."""
     unlimited = np.array([[-np.inf], [np.inf]])
     treatment = unlimited * np.ones(points.treatment.shape[2])
-    return np.hstack([treatment, *(how.limits for how in points.expansions.covariates), unlimited])
+    low, high = np.hstack([treatment, *(how.limits for how in points.expansions.covariates), unlimited])
+    return np.clip(x, low[:, None], high[:, None])
 
 
-def _slopes(features: Features, shares: Shares, points: EvaluationPoints, factors: tuple[Array, Array, Array]) -> Array:
-    """Derivatives of features along the treatment (or another column that a reading moves) at the points, shape (F, S, n)."""
-    x, bounded, s = factors
-    t = points.treatment.shape[2]
-    dx, ds = np.zeros_like(x), np.zeros_like(s)
-    dx[:t] = points.tangent.transpose(2, 1, 0)
-    for place, (columns, _, tangents) in points.changed.items():
+def derivatives_at(points: EvaluationPoints, shares: Shares, point: int) -> tuple[Array, Array]:
+    """Derivatives of inputs and shares along the treatment (or another column that a reading moves), as in :class:`Factors`."""
+    n, _, t = points.treatment.shape
+    dx = np.zeros((len(points.roles) + 1, n))
+    dx[:t] = points.tangent[:, point].T
+    if point in points.changed:
+        columns, _, tangents = points.changed[point]
         if tangents is not None:
-            dx[columns + t, place] = tangents.T
-    ds[: len(shares.spread)] = (points.slope[:, None] / shares.spread).T[:, :, None]
-    inputs, slopes = x[features.first], dx[features.first]
-    pairs = np.flatnonzero(features.second != NONE)
-    if len(pairs):
-        moving = np.where(bounded == x, dx, 0.0)
-        first, second = features.first[pairs], features.second[pairs]
-        inputs[pairs] = bounded[first] * bounded[second]
-        slopes[pairs] = moving[first] * bounded[second] + bounded[first] * moving[second]
-    return np.asarray(slopes * s[features.share] + inputs * ds[features.share])
+            dx[columns + t] = tangents.T
+    ds = np.zeros((len(shares.spread) + (0 if shares.arms is None else len(shares.arms)) + 1, n))
+    ds[: len(shares.spread)] = (points.slope[point] / shares.spread)[:, None]
+    return dx, ds

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
@@ -18,7 +19,7 @@ from riesz.learners.cost import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
 from riesz.learners.linear.learner import Penalty, need_identification, probability
-from riesz.learners.splines.features import Shares, evaluate, joined
+from riesz.learners.splines.features import Factors, Shares, derivatives_at, factors_at, factors_observed
 from riesz.learners.splines.pool import Sample
 from riesz.learners.splines.solve import Choices, SplineSolution, solve
 from riesz.predictions import Predictions
@@ -126,30 +127,34 @@ class SplinesFit(Fit):
     logistic: bool
 
     def predict(self, design: Design) -> Predictions:
-        features = joined([solution.features for solution in self.solutions])
-        ends = np.cumsum([len(solution.features) for solution in self.solutions])
         n, readings, links = len(design), len(design.is_derivative), design.links
-        mu = Evaluation(np.empty(n), np.empty((readings, n)), np.empty((readings, n)))
+        mu = Evaluation(np.empty(n), np.empty((readings, n)), np.zeros((readings, n)))
         at_links = (len(links.reading), n)
-        rr = Linked(np.empty((design.components, n)), np.empty(at_links), np.empty(at_links), links)
-        for place, block in design.blocks(int(np.clip(_MOST_NUMBERS // len(features), 256, MOST_ROWS))):
+        rr = Linked(np.empty((design.components, n)), np.empty(at_links), np.zeros(at_links), links)
+        for place, block in design.blocks(self._rows_at_once(design)):
             points = make_evaluation_points(block, self.expansions)
-            phi = evaluate(features, self.shares, points, block)
-            for target, (solution, end) in enumerate(zip(self.solutions, ends, strict=True)):
-                part = slice(end - len(solution.features), end)
-                level, theta = solution.coefficients[0], solution.coefficients[1:]
-                observed, values, slopes = phi.observed[part], phi.values[part], phi.slopes[part]
-                if target == 0:
-                    mu.observed[place] = level + theta @ observed
-                    mu.values[:, place] = level + np.tensordot(theta, values, 1)
-                    mu.slopes[:, place] = np.tensordot(theta, slopes, 1)
-                    continue
-                places = links.of(target - 1)
-                read = links.reading[places]
-                rr.observed[target - 1, place] = level + theta @ observed
-                rr.values[places, place] = level + np.tensordot(theta, values[:, read], 1)
-                rr.slopes[places, place] = np.tensordot(theta, slopes[:, read], 1)
+            at_rows = factors_observed(points, self.shares)
+            mu.observed[place] = _value(self.solutions[0], at_rows)
+            rr.observed[:, place] = [_value(solution, at_rows) for solution in self.solutions[1:]]
+            for reading, point in enumerate(points.of_reading):
+                factors = factors_at(points, self.shares, point)
+                along = derivatives_at(points, self.shares, point) if design.is_derivative[reading] else None
+                read: list[tuple[Evaluation | Linked, int, SplineSolution]] = [(mu, reading, self.solutions[0])]
+                read += [
+                    (rr, int(link), self.solutions[1 + links.component[link]])
+                    for link in np.flatnonzero(links.reading == reading)
+                ]
+                for function, number, solution in read:
+                    function.values[number, place] = _value(solution, factors)
+                    if along is not None:
+                        function.slopes[number, place] = _slope(solution, factors, along)
         return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=True)
+
+    def _rows_at_once(self, design: Design) -> int:
+        """The number of rows whose points and features fit into little memory."""
+        features = max(len(solution.features) for solution in self.solutions)
+        treatments = len(design.is_derivative) * design.treatment.shape[1]
+        return int(np.clip(_MOST_NUMBERS // (features + treatments), 256, MOST_ROWS))
 
     def details(self) -> Mapping[str, float]:
         mu, *rr = self.solutions
@@ -157,6 +162,14 @@ class SplinesFit(Fit):
         for c, solution in enumerate(rr):
             numbers |= {f"rr_features_{c}": float(len(solution.features)), f"rr_penalty_{c}": solution.penalty}
         return numbers
+
+
+def _value(solution: SplineSolution, factors: Factors) -> Array:
+    return np.asarray(solution.coefficients[0] + solution.coefficients[1:] @ factors.values(solution.features))
+
+
+def _slope(solution: SplineSolution, factors: Factors, derivatives: tuple[Array, Array]) -> Array:
+    return np.asarray(solution.coefficients[1:] @ factors.slopes(solution.features, derivatives))
 
 
 def measure(sample: Design, indicators: bool) -> tuple[Expansions, Shares]:
