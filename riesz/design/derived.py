@@ -94,6 +94,13 @@ def with_parameters(design: Design, part: Part) -> Design:
     )
 
 
+def as_outcome(design: Design, outcome: Array) -> Design:
+    """The same rows with a binary outcome, shape (n,), in place of theirs, and with a treatment that does not vary."""
+    base = _rows_of(design, design.z)
+    treatment = np.zeros_like(base.treatment)
+    return Design(replace(base, y=outcome, family="binomial", treatment=treatment), slice(None))
+
+
 def observed_only(design: Design, functions: Array) -> Design:
     """The same rows with a moment that reads mu at the observed rows, and given functions, shape (G, n), as anchors.
 

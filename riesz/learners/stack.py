@@ -25,7 +25,7 @@ def default_learners() -> tuple[Learner, ...]:
     from riesz.learners.neural.madnet import MADNet
     from riesz.learners.splines.learner import Splines
 
-    return MADNet(networks=1), Splines(), Boosting()
+    return MADNet(networks=1, most_rows=4000), Splines(), Boosting()
 
 
 def describe_all(learners: Sequence[Learner], family: str) -> str:

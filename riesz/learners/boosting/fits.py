@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
-import pandas as pd
 from scipy.special import expit
 
 from riesz.arrays import Array
@@ -116,14 +115,17 @@ class BoostingFit(Fit):
     def details(self) -> Mapping[str, float]:
         return self.trees
 
-    def history(self) -> pd.DataFrame:
-        return pd.DataFrame()
+    def store(self) -> StoredBoosting:
+        """The same fields, with trees as arrays."""
+        mu, *others = (tuple(forest.stored() for forest in bag) for bag in (self.mu, *self.rr, *self.propensity))
+        rr, propensity = tuple(others[: len(self.rr)]), tuple(others[len(self.rr) :])
+        return StoredBoosting(mu, rr, propensity, self.logistic, self.constrained, self.clip, self.trees)
 
 
 @stored
 @dataclass(frozen=True)
 class StoredBoosting:
-    """What a file holds of a :class:`BoostingFit`: the same fields, with trees as arrays."""
+    """What a file holds of a :class:`BoostingFit`."""
 
     mu: tuple[Trees, ...]
     rr: tuple[tuple[Trees, ...], ...]
@@ -133,26 +135,18 @@ class StoredBoosting:
     clip: float
     trees: Mapping[str, float]
 
-
-def store(fit: BoostingFit) -> StoredBoosting:
-    """The arrays of a fit."""
-    mu, *others = (tuple(forest.stored() for forest in bag) for bag in (fit.mu, *fit.rr, *fit.propensity))
-    rr, propensity = tuple(others[: len(fit.rr)]), tuple(others[len(fit.rr) :])
-    return StoredBoosting(mu, rr, propensity, fit.logistic, fit.constrained, fit.clip, fit.trees)
-
-
-def restore(content: StoredBoosting, sample: Design, form: str, clip: float) -> BoostingFit:
-    """A fit from its arrays; a ValueError if they do not belong to the sample, or to this form of rr and this clip."""
-    treatments, covariates = sample.treatment.shape[1], len(sample.covariates)
-    derived = form == "propensity"
-    arms = treatments + 1 if derived and sample.strata is not None else 0
-    if len(content.rr) != (0 if derived else sample.components) or len(content.propensity) != arms:
-        raise ValueError("trees for another representer")
-    settings = (content.logistic, content.constrained, content.clip)
-    if settings != (sample.family == "binomial", form == "constrained", clip):
-        raise ValueError("trees of other settings")
-    widths = {treatments + covariates: (content.mu, *content.rr), covariates: content.propensity}
-    for width, bags in widths.items():
-        if not all(bag and all(trees.width <= width for trees in bag) for bag in bags):
-            raise ValueError("trees of another design")
-    return BoostingFit(**{field.name: getattr(content, field.name) for field in fields(content)})
+    def restore(self, sample: Design, form: str, clip: float) -> BoostingFit:
+        """The fit; a ValueError if the content does not belong to the sample, or to this form of rr and this clip."""
+        treatments, covariates = sample.treatment.shape[1], len(sample.covariates)
+        derived = form == "propensity"
+        arms = treatments + 1 if derived and sample.strata is not None else 0
+        if len(self.rr) != (0 if derived else sample.components) or len(self.propensity) != arms:
+            raise ValueError("trees for another representer")
+        settings = (self.logistic, self.constrained, self.clip)
+        if settings != (sample.family == "binomial", form == "constrained", clip):
+            raise ValueError("trees of other settings")
+        widths = {treatments + covariates: (self.mu, *self.rr), covariates: self.propensity}
+        for width, bags in widths.items():
+            if not all(bag and all(trees.width <= width for trees in bag) for bag in bags):
+                raise ValueError("trees of another design")
+        return BoostingFit(**{field.name: getattr(self, field.name) for field in fields(self)})

@@ -12,12 +12,14 @@ import pandas as pd
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
-from riesz.learners.boosting.engine import Growth, need_lightgbm
-from riesz.learners.boosting.fits import DERIVES, BoostingFit, StoredBoosting, restore, store
+from riesz.learners.boosting.engine import Growth, make_dataset, need_lightgbm
+from riesz.learners.boosting.fits import DERIVES, BoostingFit
+from riesz.learners.boosting.on_splines import OnSplinesFit, fit_on_splines, suits
 from riesz.learners.boosting.training import PARTS, Sample, Trainer, make_sample
 from riesz.learners.checks import check_number, check_settings
 from riesz.learners.linear.learner import need_identification
-from riesz.learners.propensity.representer import arm_coefficients
+from riesz.learners.propensity.representer import need_arms
+from riesz.learners.splines.learner import Prepared, Splines
 from riesz.storage.coding import stored
 
 _FEWEST_ROWS = 20
@@ -34,8 +36,9 @@ _MORE = {"mu": 1.5, "riesz": 1.25, "constrained": 2.0, "propensity": 1.5}
 class Boosting(Learner):
     r"""Gradient-boosted trees for mu and for the Riesz representer, on LightGBM.
 
-    Trees find jumps, mass points and interactions by themselves, and ignore columns that do not matter. They are steps: derivatives
-    (``ade``, ``ipe``) are refused, and smooth or linear functions take them more rows than other learners.
+    Trees find jumps, mass points and interactions by themselves, and ignore columns that do not matter. They need more rows than
+    other learners for smooth or linear functions. For derivatives (``ade``, ``ipe``) trees of the covariates are added to
+    :class:`~riesz.Splines`, which carry the slope.
 
     Parameters
     ----------
@@ -135,28 +138,40 @@ class Boosting(Learner):
                 f"A training set has {rows} rows; riesz.Boosting needs at least {_FEWEST_ROWS}, of which some decide when to stop. "
                 "Use fewer folds, or learner='linear'."
             )
-        if design.is_derivative.any():
+        if design.is_derivative.any() and not suits(design):
             raise LearnerError(
-                "The estimand reads a derivative of mu, and riesz.Boosting learns mu as a sum of trees, which are steps: their "
-                "slope is zero. Use the default learner, riesz.MADNet() or riesz.Splines(); or ask for the effect of moving the "
-                "treatment by an amount with riesz.shift."
+                "The estimand reads a derivative of mu along a covariate, or at changed covariates. riesz.Boosting learns mu as a "
+                "step function of the covariates, whose slope is zero. Use the default learner, riesz.MADNet() or riesz.Splines()."
             )
         need_identification(design, rows)
         if self.rr == "propensity":
-            _check_arms(design)
+            need_arms(design.sample, DERIVES)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
-        samples: dict[int, Sample] = {}
+        samples: dict[int, Any] = {}
         fits: list[Fit] = []
         for design, seed in zip(designs, seeds, strict=True):
+            on_splines = bool(design.is_derivative.any())
+            prepare, fit = (self._prepare_splines, self._fit_on_splines) if on_splines else (self._prepare, self._fit)
             if design.key not in samples:
-                samples[design.key] = make_sample(design.sample, self.rr == "propensity")
-            fits.append(self._fit(design, samples[design.key], seed))
+                samples[design.key] = prepare(design.sample)
+            fits.append(fit(design.take(np.argsort(design.index)), samples[design.key], _signed(seed)))
             watch.done()
         return fits
 
+    def _prepare_splines(self, sample: Design) -> tuple[Prepared, Any]:
+        return Splines().prepare(sample), make_dataset(sample.x)
+
+    def _fit_on_splines(self, design: Design, sample: tuple[Prepared, Any], seed: int) -> OnSplinesFit:
+        prepared, data = sample
+        growth = self._growth(len(design), design.strata is not None)
+        return fit_on_splines(design, prepared.fit(design, seed), data, seed, self.boosters, growth)
+
+    def _prepare(self, sample: Design) -> Sample:
+        return make_sample(sample, self.rr == "propensity")
+
     def _fit(self, design: Design, sample: Sample, seed: int) -> BoostingFit:
-        trainer = Trainer(design.take(np.argsort(design.index)), sample, _signed(seed), self.boosters)
+        trainer = Trainer(design, sample, seed, self.boosters)
         growth = self._growth(len(design), design.strata is not None)
         mu = trainer.outcome(growth)
         growth = replace(growth, more=_MORE[self.rr])
@@ -180,31 +195,20 @@ class Boosting(Learner):
         return Growth(rate, leaves, float(least), self.trees, round(_PATIENCE / rate), _MORE["mu"])
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
-        return []
+        if not design.is_derivative.any():
+            return []
+        return [
+            "Boosting: trees of the covariates are added to splines, which carry the slope; that of a tree is zero."
+        ]
 
-    def store(self, fit: Any) -> StoredBoosting:
-        return store(fit)
+    def store(self, fit: Any) -> object:
+        return fit.store()
 
     def restore(self, content: Sequence[Any], sample: Design) -> Sequence[Fit]:
-        return [restore(fit, sample, self.rr, self.clip) for fit in content]
+        return [fit.restore(sample, self.rr, self.clip) for fit in content]
 
     def describe(self, family: str) -> str:
         return "Boosting" if self.rr == Boosting.rr else f"Boosting (rr {self.rr})"
-
-
-def _check_arms(design: Design) -> None:
-    """Refuse what no propensity can be learned for, or nothing can be derived from."""
-    if design.strata is None:
-        raise LearnerError(
-            f"{DERIVES} derives the Riesz representer from the arms' propensities, but the treatment is a number. Use "
-            "rr='riesz' or rr='constrained'."
-        )
-    if not design.covariates.size:
-        raise LearnerError(
-            f"{DERIVES} learns propensities from covariates, but the formula has none beside the treatment. Add some, as in "
-            "'y ~ treat(a) + x', or use rr='riesz'."
-        )
-    arm_coefficients(design.sample, DERIVES)  # refuses what cannot be derived
 
 
 def _signed(seed: int) -> int:

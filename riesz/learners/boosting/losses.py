@@ -57,26 +57,34 @@ class Logistic:
     ----------
     outcome, weights, held_weights : ndarray, shape (points,)
         Weights are zero outside of the training rows, or outside of the held-out rows.
+    offset : ndarray, shape (points,), optional
+        Logits that the scores are added to.
     """
 
     outcome: Array
     weights: Array
     held_weights: Array
+    offset: Array | None = None
 
     def start(self) -> float:
-        """The logit of the mean, which is kept away from 0 and 1."""
+        """The logit of the mean, which is kept away from 0 and 1; 0 if there is an offset."""
+        if self.offset is not None:
+            return 0.0
         total = self.weights.sum()
         return float(logit((self.outcome @ self.weights + 0.5) / (total + 1.0)))
 
     def gradient(self, scores: Array) -> tuple[Array, Array]:
         """The derivatives along the logit."""
-        p = expit(scores)
+        p = self._probabilities(scores)
         return self.weights * (p - self.outcome), self.weights * p * (1.0 - p)
 
     def held_out(self, scores: Array) -> float:
         """The sum over the held-out rows."""
-        p = expit(scores)
+        p = self._probabilities(scores)
         return float(-self.held_weights @ (xlogy(self.outcome, p) + xlogy(1.0 - self.outcome, 1.0 - p)))
+
+    def _probabilities(self, scores: Array) -> Array:
+        return np.asarray(expit(scores if self.offset is None else scores + self.offset))
 
 
 def least_hessian(outcome: Array, weights: Array, rows: float) -> float:

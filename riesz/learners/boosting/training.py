@@ -57,6 +57,12 @@ def draw_parts(design: Design, seed: int) -> Labels:
     return draw_labels(len(design), PARTS, design.strata, groups, np.random.default_rng(seed))
 
 
+def split(values: Array, parts: Labels, boosters: int) -> list[tuple[Array, Array]]:
+    """Values for each booster: those it learns from, and those it holds out, the rows of its part; zero at the others."""
+    held = [parts == part for part in range(boosters)]
+    return [(np.where(out, 0.0, values), np.where(out, values, 0.0)) for out in held]
+
+
 class Trainer:
     """Learns functions from one training set.
 
@@ -142,9 +148,7 @@ class Trainer:
         return [Quadratic(q, b, held_q, held_b) for (q, held_q), (b, held_b) in halves]
 
     def _split(self, values: Array, rows: Labels) -> list[tuple[Array, Array]]:
-        """Values at points for each booster: those it learns from, and those that it holds out; zero at the others."""
-        held = [self._parts[rows] == part for part in range(self._boosters)]
-        return [(np.where(out, 0.0, values), np.where(out, values, 0.0)) for out in held]
+        return split(values, self._parts[rows], self._boosters)
 
     def _rows_of(self, lines: Labels) -> Labels:
         """The positions in the training set of the rows at some lines."""

@@ -144,6 +144,15 @@ def _alike(left: Compact, right: Compact) -> bool:
     return np.array_equal(left.dense(), right.dense())
 
 
+def changes_covariates(sample: Design, point: Points) -> bool:
+    """Whether a reading is at other covariates than the row's, or a derivative along one."""
+    read = np.isin(point.columns, sample.covariates)
+    if not read.any():
+        return False
+    along = point.tangents is not None and bool(point.tangents[:, read].any())
+    return along or not np.array_equal(point.values[:, read], sample.z[:, point.columns[read]])
+
+
 class _Covariates:
     """The covariates of a sample as inputs, and how a reading changes them."""
 
@@ -161,12 +170,10 @@ class _Covariates:
 
     def changed(self, point: Points) -> Changed | None:
         """The columns of the block that a reading changes, their values and tangents; None if it changes none."""
+        if not changes_covariates(self._sample, point):
+            return None
         place = {int(column): j for j, column in enumerate(self._sample.covariates)}
         read = [k for k, column in enumerate(point.columns) if int(column) in place]
-        before = self._sample.z[:, point.columns[read]]
-        bends = point.tangents is not None and bool(point.tangents[:, read].any())
-        if not read or (np.array_equal(point.values[:, read], before) and not bends):
-            return None
         columns, values, tangents = [], [], []
         for k in read:
             j = place[int(point.columns[k])]

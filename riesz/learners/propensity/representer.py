@@ -36,6 +36,23 @@ def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
     return np.asarray(treatment @ np.arange(1, treatment.shape[1] + 1), dtype=np.intp)
 
 
+def need_arms(sample: Design, who: str) -> None:
+    """Refuse a treatment without arms, a formula without covariates, and moments from which rr cannot be derived.
+
+    The errors are about a setting ``rr='propensity'`` and name the learner ``who``.
+    """
+    if sample.strata is None:
+        raise LearnerError(
+            f"{who} derives the Riesz representer from the arms' propensities, but the treatment is a number. Use rr='constrained'."
+        )
+    if not sample.covariates.size:
+        raise LearnerError(
+            f"{who} learns propensities from covariates, but the formula has none besides the treatment. Add some, as in "
+            "'y ~ treat(a) + x', or use rr='constrained'."
+        )
+    arm_coefficients(sample, who)
+
+
 def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
     """The weight of each component on arm j for a row observed in arm i, shape (K, arms i, arms j, n).
 

@@ -113,6 +113,25 @@ def pairs(first: Sequence[int], second: Sequence[int]) -> Features:
     return Features(left, right, np.full_like(left, NONE))
 
 
+def unique(features: Features) -> Features:
+    """Every feature once, in the order of first appearance."""
+    keys = np.column_stack([features.first, features.second, features.share])
+    return features.take(np.sort(np.unique(keys, axis=0, return_index=True)[1]))
+
+
+def without(features: Features, others: Features) -> Features:
+    """The features that are not among others."""
+    known = set(zip(others.first.tolist(), others.second.tolist(), others.share.tolist(), strict=True))
+    keys = zip(features.first.tolist(), features.second.tolist(), features.share.tolist(), strict=True)
+    return features.take(np.array([key not in known for key in keys], dtype=bool))
+
+
+def covariate_parts(features: Features, points: EvaluationPoints) -> Features:
+    """The features without their shares, each once; those made from the treatment are left out."""
+    parts = features.take(np.append(points.sources >= 0, False)[features.first])
+    return unique(Features(parts.first, parts.second, np.full_like(parts.share, NONE)))
+
+
 def penalty_groups(features: Features, points: EvaluationPoints) -> Numbers:
     """Numbers that are equal for features with a common penalty, shape (F,).
 
@@ -189,6 +208,14 @@ def evaluate(features: Features, shares: Shares, points: EvaluationPoints, desig
         if along.any():
             slopes[:, along] = factors.slopes(features, derivatives_at(points, shares, point))[:, None]
     return Evaluation(observed, values, slopes)
+
+
+def evaluate_observed(features: Features, shares: Shares, points: EvaluationPoints, design: Design) -> Evaluation:
+    """Features at the rows of a design alone, shape (F, n); NaN at their readings."""
+    shape = (len(features), len(points.of_reading), len(design))
+    return Evaluation(
+        factors_observed(points, shares).values(features), np.broadcast_to(np.nan, shape), zero_slopes(shape)
+    )
 
 
 def factors_at(points: EvaluationPoints, shares: Shares, point: int) -> Factors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,11 +16,13 @@ from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.checks import check_number, check_settings
 from riesz.learners.cost import MANY, MOST_ROWS, closed_form_seconds
-from riesz.learners.inputs.evaluation_points import make_evaluation_points
+from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
 from riesz.learners.linear.learner import Penalty, need_identification, probability
+from riesz.learners.propensity.representer import arm_coefficients, arm_representer, linked_at_arms, need_arms
 from riesz.learners.splines.features import Factors, Shares, derivatives_at, factors_at, factors_observed
 from riesz.learners.splines.pool import Sample
+from riesz.learners.splines.propensities import WHO, derivable, probabilities, smallest
 from riesz.learners.splines.solve import Choices, SplineSolution, solve
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
@@ -32,7 +34,7 @@ _LEAST_ROWS = 2000  # used in any case, however many features there are
 @stored
 @dataclass(frozen=True)
 class Splines(Learner):
-    """Closed-form learner on splines of the covariates and their products: smooth, sparse and fast.
+    r"""Closed-form learner on splines of the covariates and their products: smooth, sparse and fast.
 
     Like the networks it uses the raw treatment (indicators for several arms) and the formula's columns that do not involve the
     treatment, so a formula need not spell interactions out. Derivatives are exact.
@@ -43,10 +45,21 @@ class Splines(Learner):
         Of mu and of the Riesz representer. ``"loo"`` finds a penalty for each group of features, and chooses features by the
         leave-one-out loss (leave-one-cluster-out if there are clusters). A number is one ridge penalty, per row, of all inputs and
         their products with the treatment; 0 is least squares.
+    rr : {"auto", "constrained", "propensity"}
+        How the Riesz representer is learned. ``"constrained"``: by the paper's constrained problem. ``"propensity"``, for a
+        treatment with arms: derived from the arms' propensities, which are logistic regressions on splines. ``"auto"``: from
+        propensities if the treatment has at most six arms, the moment moves nothing else and ``rr_penalty="loo"``; otherwise
+        constrained.
     interactions : int
-        Number of covariates whose products are tried; 0 for none.
+        Number of covariates, the strongest ones, whose products with each other are tried, beside pairs whose product is found to
+        matter; with 0 there are no products of covariates.
     indicators : bool
         Whether mass points of covariates get indicators: values that carry 5% of the weight or more, unless there are only two.
+    double_selection : bool
+        Whether covariates' features that were chosen for rr join mu, and those of mu join rr, with a small penalty.
+    clip : float, optional
+        Propensities are kept in [clip, 1 - clip]; by default :math:`5 / (\sqrt{n} \log n)` with n training rows (Gruber, Phillips,
+        Lee and van der Laan 2022), at most 0.1.
 
     Notes
     -----
@@ -76,8 +89,11 @@ class Splines(Learner):
 
     penalty: Penalty = "loo"
     rr_penalty: Penalty = "loo"
+    rr: Literal["auto", "constrained", "propensity"] = "auto"
     interactions: int = 5
     indicators: bool = True
+    double_selection: bool = True
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("penalty", "rr_penalty"):
@@ -85,7 +101,10 @@ class Splines(Learner):
         check_number(self, "interactions", "a whole number, 0 or larger", at_least=0)
         if not isinstance(self.interactions, int):
             raise LearnerError(f"Splines(interactions={self.interactions!r}): expected a whole number, 0 or larger.")
-        check_settings(self, {"indicators": (True, False)}, [], [])
+        choices = {"indicators": (True, False), "double_selection": (True, False)}
+        check_settings(self, {**choices, "rr": ("auto", "constrained", "propensity")}, [], [])
+        if self.clip is not None:
+            check_number(self, "clip", "None or a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
 
     def seconds(self, design: Design, rows: int) -> float:
         columns = len(design.covariates)
@@ -94,17 +113,27 @@ class Splines(Learner):
     def check(self, design: Design, rows: int) -> None:
         need_covariates(design, "Splines")
         need_identification(design, rows)
+        if self.rr == "propensity":
+            need_arms(design.sample, WHO)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
-        choices = Choices(self.penalty, self.rr_penalty, self.interactions)
-        inputs: dict[int, tuple[Expansions, Shares]] = {}
+        prepared: dict[int, Prepared] = {}
         fits = []
         for design, seed in zip(designs, seeds, strict=True):
-            if design.key not in inputs:
-                inputs[design.key] = measure(design.sample, self.indicators)
-            fits.append(fit_splines(design, *inputs[design.key], choices, seed))
+            if design.key not in prepared:
+                prepared[design.key] = self.prepare(design.sample)
+            fits.append(prepared[design.key].fit(design, seed))
             watch.done()
         return fits
+
+    def prepare(self, sample: Design) -> Prepared:
+        """What the folds of a sample share."""
+        derived = self.rr == "propensity" or (self.rr == "auto" and self.rr_penalty == "loo" and derivable(sample))
+        choices = Choices(self.penalty, self.rr_penalty, self.interactions, self.double_selection, derived)
+        return Prepared(*measure(sample, self.indicators), choices, self.clip)
+
+    def describe(self, family: str) -> str:
+        return "Splines" if self.rr == Splines.rr else f"Splines (rr {self.rr})"
 
 
 @stored
@@ -117,51 +146,105 @@ class SplinesFit(Fit):
     expansions : Expansions
     shares : Shares
     solutions : tuple of SplineSolution
-        Mu, or its logit if ``logistic``; then one r per component, up to scale.
+        Mu, or its logit if ``logistic``; then one r per component, up to scale, unless rr follows from propensities.
     logistic : bool
+    logits : tuple of SplineSolution
+        Of the arms whose membership is modelled, if rr follows from propensities; otherwise empty.
+    clip : float
+        Propensities are kept in [clip, 1 - clip].
     """
 
     expansions: Expansions
     shares: Shares
     solutions: tuple[SplineSolution, ...]
     logistic: bool
+    logits: tuple[SplineSolution, ...] = ()
+    clip: float = 0.0
 
     def predict(self, design: Design) -> Predictions:
         n, readings, links = len(design), len(design.is_derivative), design.links
         mu = Evaluation(np.empty(n), np.empty((readings, n)), np.zeros((readings, n)))
         at_links = (len(links.reading), n)
         rr = Linked(np.empty((design.components, n)), np.empty(at_links), np.zeros(at_links), links)
+        logits = np.empty((len(self.logits), n))
         for place, block in design.blocks(self._rows_at_once(design)):
             points = make_evaluation_points(block, self.expansions)
             at_rows = factors_observed(points, self.shares)
             mu.observed[place] = _value(self.solutions[0], at_rows)
-            rr.observed[:, place] = [_value(solution, at_rows) for solution in self.solutions[1:]]
-            for reading, point in enumerate(points.of_reading):
-                factors = factors_at(points, self.shares, point)
-                along = derivatives_at(points, self.shares, point) if design.is_derivative[reading] else None
-                read: list[tuple[Evaluation | Linked, int, SplineSolution]] = [(mu, reading, self.solutions[0])]
-                read += [
-                    (rr, int(link), self.solutions[1 + links.component[link]])
-                    for link in np.flatnonzero(links.reading == reading)
-                ]
-                for function, number, solution in read:
-                    function.values[number, place] = _value(solution, factors)
-                    if along is not None:
-                        function.slopes[number, place] = _slope(solution, factors, along)
-        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=True)
+            observed, solutions = (logits, self.logits) if self.logits else (rr.observed, self.solutions[1:])
+            for function, solution in zip(observed, solutions, strict=True):
+                function[place] = _value(solution, at_rows)
+            self._read(points, design, place, mu, None if self.logits else rr)
+        if self.logits:
+            rr = self._derived(design, probabilities(logits))
+        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=not self.logits)
+
+    def _read(self, points: EvaluationPoints, design: Design, place: slice, mu: Evaluation, rr: Linked | None) -> None:
+        """Write mu and rr at the readings of a block of rows."""
+        links = design.links
+        for reading, point in enumerate(points.of_reading):
+            factors = factors_at(points, self.shares, point)
+            along = derivatives_at(points, self.shares, point) if design.is_derivative[reading] else None
+            read: list[tuple[Evaluation | Linked, int, SplineSolution]] = [(mu, reading, self.solutions[0])]
+            if rr is not None:
+                of_reading = np.flatnonzero(links.reading == reading)
+                read += [(rr, int(link), self.solutions[1 + links.component[link]]) for link in of_reading]
+            for function, number, solution in read:
+                function.values[number, place] = _value(solution, factors)
+                if along is not None:
+                    function.slopes[number, place] = _slope(solution, factors, along)
+
+    def _derived(self, design: Design, p: Array) -> Linked:
+        """The representer from the propensities of the rows, shape (n, arms)."""
+        coefficients = arm_coefficients(design.sample, WHO)[..., design.index]
+        return linked_at_arms(arm_representer(coefficients, p, self.clip), design)
 
     def _rows_at_once(self, design: Design) -> int:
         """The number of rows whose points and features fit into little memory."""
-        features = max(len(solution.features) for solution in self.solutions)
+        features = max(len(solution.features) for solution in (*self.solutions, *self.logits))
         treatments = len(design.is_derivative) * design.treatment.shape[1]
         return int(np.clip(_MOST_NUMBERS // (features + treatments), 256, MOST_ROWS))
 
     def details(self) -> Mapping[str, float]:
         mu, *rr = self.solutions
         numbers = {"features": float(len(mu.features)), "penalty": mu.penalty}
-        for c, solution in enumerate(rr):
-            numbers |= {f"rr_features_{c}": float(len(solution.features)), f"rr_penalty_{c}": solution.penalty}
+        for name, solutions in (("rr", rr), ("propensity", self.logits)):
+            for c, solution in enumerate(solutions):
+                numbers |= {
+                    f"{name}_features_{c}": float(len(solution.features)),
+                    f"{name}_penalty_{c}": solution.penalty,
+                }
         return numbers
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the folds of a sample share.
+
+    Attributes
+    ----------
+    expansions : Expansions
+    shares : Shares
+    choices : Choices
+    clip : float or None
+        As in :class:`Splines`.
+    """
+
+    expansions: Expansions
+    shares: Shares
+    choices: Choices
+    clip: float | None
+
+    def fit(self, design: Design, seed: int) -> SplinesFit:
+        """Solve on the rows of a design, a random part of them if they are many."""
+        size = (1 + len(self.shares.centre)) * sum(how.size for how in self.expansions.covariates)
+        most = int(np.clip(_MOST_NUMBERS // max(size, 1), _LEAST_ROWS, MOST_ROWS))
+        part = design.take(draw_part(len(design), most, seed))
+        sample = Sample(part, make_evaluation_points(part, self.expansions), self.shares, seed)
+        solved = solve(sample, self.choices)
+        least = smallest(len(design)) if self.clip is None else self.clip
+        logistic = design.family == "binomial"
+        return SplinesFit(self.expansions, self.shares, (solved.mu, *solved.rr), logistic, solved.logits, least)
 
 
 def _value(solution: SplineSolution, factors: Factors) -> Array:
@@ -207,12 +290,3 @@ def _measure_shares(sample: Design) -> Shares:
     columns = treatment.shape[1]
     centre = np.full(columns, 0.5 if columns == 1 else 0.0)
     return Shares(centre, np.ones(columns), arms if at_arms else None)
-
-
-def fit_splines(design: Design, expansions: Expansions, shares: Shares, choices: Choices, seed: int) -> SplinesFit:
-    """Solve on the rows of a design, a random part of them if they are many."""
-    size = (1 + len(shares.centre)) * sum(how.size for how in expansions.covariates)
-    most = int(np.clip(_MOST_NUMBERS // max(size, 1), _LEAST_ROWS, MOST_ROWS))
-    part = design.take(draw_part(len(design), most, seed))
-    sample = Sample(part, make_evaluation_points(part, expansions), shares, seed)
-    return SplinesFit(expansions, shares, solve(sample, choices), design.family == "binomial")

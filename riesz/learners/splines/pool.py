@@ -8,13 +8,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from riesz.arrays import Array
+from riesz.design.derived import as_outcome
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.learners.inputs.evaluation_points import EvaluationPoints
 from riesz.learners.inputs.expansions import Role
-from riesz.learners.splines.features import NONE, Features, Numbers, Shares, evaluate, joined, pairs, singles
+from riesz.learners.splines.features import (
+    NONE,
+    Features,
+    Numbers,
+    Shares,
+    evaluate,
+    evaluate_observed,
+    joined,
+    pairs,
+    singles,
+)
 
-MOST_FEATURES = 1000  # larger lists are passed over
+MOST_FEATURES = 1000  # larger sets are not tried
+Pairs = list[tuple[int, int]]  # of covariates, by number
+
 _BENDS = 2  # of a covariate, whose products with another's line are features
 
 
@@ -30,20 +43,30 @@ class Sample:
     shares : Shares
     seed : int
         Of the rows that are left out in turn, if there are many.
+    observed_only : bool
+        Whether features are needed at the rows alone, not at their readings: in regressions on covariates.
     """
 
     design: Design
     points: EvaluationPoints
     shares: Shares
     seed: int
+    observed_only: bool = False
 
     def take(self, rows: Numbers) -> Sample:
-        """Some of the rows."""
-        return replace(self, design=self.design.take(rows), points=self.points.take(rows))
+        """Some of the rows, for a regression on covariates."""
+        return replace(self, design=self.design.take(rows), points=self.points.take(rows), observed_only=True)
+
+    def membership(self, arm: int) -> Sample:
+        """The rows with membership in an arm as the outcome."""
+        assert self.design.strata is not None
+        member = (self.design.strata == arm).astype(float)
+        return replace(self, design=as_outcome(self.design, member), observed_only=True)
 
     def pool(self, features: Features) -> Pool:
         """Features with their values on these rows."""
-        return Pool(features, evaluate(features, self.shares, self.points, self.design))
+        values = evaluate_observed if self.observed_only else evaluate
+        return Pool(features, values(features, self.shares, self.points, self.design))
 
 
 @dataclass(frozen=True)
@@ -55,37 +78,63 @@ class Pool:
 
     def take(self, which: Numbers) -> Pool:
         """Some of the features."""
-        return Pool(self.features.take(which), self.phi.map(lambda values: values[which]))
+        return Pool(self.features.take(which), self.phi.map(lambda values: _take(values, which)))
 
     def joined(self, other: Pool) -> Pool:
         """The features of both."""
-        here, there = self.phi, other.phi
+        left, right = self.phi, other.phi
         phi = Evaluation(
-            np.concatenate([here.observed, there.observed]),
-            np.concatenate([here.values, there.values]),
-            np.concatenate([here.slopes, there.slopes]),
+            np.concatenate([left.observed, right.observed]),
+            _joined(left.values, right.values),
+            _joined(left.slopes, right.slopes),
         )
         return Pool(joined([self.features, other.features]), phi)
 
 
+def _take(values: Array, which: Numbers) -> Array:
+    """Some rows of an array. One that has the same value everywhere, and takes no memory, stays so."""
+    if any(values.strides) or not values.size:
+        return np.asarray(values[which])
+    count = np.arange(len(values))[which].size
+    return np.broadcast_to(values[(0,) * values.ndim], (count, *values.shape[1:]))
+
+
+def _joined(first: Array, second: Array) -> Array:
+    """Two arrays as one. Two that have the same value everywhere, and take no memory, become one of that kind."""
+    if first.size and second.size and not any(first.strides) and not any(second.strides):
+        return np.broadcast_to(first[(0,) * first.ndim], (len(first) + len(second), *first.shape[1:]))
+    return np.concatenate([first, second])
+
+
 def level(share: int = NONE) -> Features:
     """A constant, or a share by itself."""
-    nothing = np.array([NONE])
-    return Features(nothing, nothing, np.array([share]))
+    no_input = np.array([NONE])
+    return Features(no_input, no_input, np.array([share]))
 
 
-def everything(sample: Sample) -> Features:
+def all_features(sample: Sample) -> Features:
     """All inputs and their products with the treatment's columns; fewer if they are too many."""
     points, shares = sample.points, len(sample.shares.centre)
     inputs = np.arange(len(points.roles))
     lines = points.roles == Role.LINE
     factors = np.ones(len(inputs), dtype=bool) if sample.design.strata is None else points.sources >= 0
-    for main, product in ((lines | True, factors), (lines | True, factors & lines), (lines, factors & lines)):
+    for main, product in (
+        (np.ones_like(lines), factors),
+        (np.ones_like(lines), factors & lines),
+        (lines, factors & lines),
+    ):
         if main.sum() + shares * product.sum() <= MOST_FEATURES:
             break
     else:
         main, product = lines, np.zeros_like(lines)
     return joined([singles(inputs[main]), *(singles(inputs[product]).times(share) for share in range(shares))])
+
+
+def covariate_features(sample: Sample) -> Features:
+    """The level and all inputs made from covariates."""
+    features = all_features(sample)
+    of_covariates = (features.share == NONE) & (sample.points.sources[features.first] >= 0)
+    return joined([level(), features.take(of_covariates)])
 
 
 def plain_sets(features: Features, points: EvaluationPoints) -> Iterator[Numbers]:
@@ -97,8 +146,8 @@ def plain_sets(features: Features, points: EvaluationPoints) -> Iterator[Numbers
         yield np.flatnonzero(line)
 
 
-def interactions(sample: Sample, strength: Array, features: Features, strongest: int) -> Features:
-    """Products of the strongest covariates' inputs, and their products with the treatment's columns.
+def interactions(sample: Sample, strength: Array, features: Features, strongest: int, screened: Pairs) -> Features:
+    """Products of covariates' inputs, and their products with the treatment's columns.
 
     Parameters
     ----------
@@ -107,31 +156,29 @@ def interactions(sample: Sample, strength: Array, features: Features, strongest:
         How much each feature contributes.
     features : Features
     strongest : int
-        Number of covariates.
+        Number of covariates, the strongest ones, whose products with each other are among them.
+    screened : list of pairs of int
+        Further pairs of covariates.
     """
     points = sample.points
     sources = np.append(points.sources, NONE)[features.first]
     by_source = np.bincount(sources + 1, strength, minlength=1)[1:]
     order = [int(j) for j in np.argsort(-by_source, kind="stable")[:strongest] if by_source[j] > 0]
-    both = [
-        both
-        for place, one in enumerate(order)
-        for other in order[place + 1 :]
-        for both in _products_of(points, min(one, other), max(one, other))
-    ]
-    products = pairs([left for left, _ in both], [right for _, right in both])
-    return joined([products, *(products.times(share) for share in range(_treatments(sample)))])
+    of_strongest = [(min(j, k), max(j, k)) for place, j in enumerate(order) for k in order[place + 1 :]]
+    inputs = [pair for j, k in dict.fromkeys([*of_strongest, *screened]) for pair in _products_of(points, j, k)]
+    products = pairs([left for left, _ in inputs], [right for _, right in inputs])
+    return joined([products, *(products.times(share) for share in range(varying_shares(sample)))])
 
 
-def _treatments(sample: Sample) -> int:
-    """Number of the treatment's columns that vary on the rows."""
+def varying_shares(sample: Sample) -> int:
+    """Number of the treatment's columns if the treatment varies on the rows, otherwise zero."""
     return len(sample.shares.centre) if np.ptp(sample.design.treatment, axis=0).any() else 0
 
 
-def _products_of(points: EvaluationPoints, one: int, other: int) -> list[tuple[int, int]]:
+def _products_of(points: EvaluationPoints, first: int, second: int) -> list[tuple[int, int]]:
     """Line by line of two covariates, and the line of each with the first bends of the other."""
     lines, bends = [], []
-    for source in (one, other):
+    for source in (first, second):
         inputs = np.flatnonzero(points.sources == source)
         roles = points.roles[inputs]
         lines.append(int(inputs[roles == Role.LINE][0]))

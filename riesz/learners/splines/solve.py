@@ -1,12 +1,15 @@
 """Closed forms of mu and rr, and the choice among them by leave-one-out losses.
 
-In: the rows of a training set (:class:`~riesz.learners.splines.pool.Sample`). Out: mu, or its logit, and each component's r as
-linear functions of features. For each of them these are tried, and the smallest leave-one-out loss decides:
+In: the rows of a training set (:class:`~riesz.learners.splines.pool.Sample`). Out: mu, or its logit, and each component's r (or
+the logits of the arms, from which rr follows) as linear functions of features. For each of them these are tried, and the smallest
+leave-one-out loss decides:
 
 1. one penalty for lines; one for lines and their products with the treatment;
 2. a penalty for each group of all features (``shrinkage.py``), times a common factor;
-3. the same with products of the covariates that are strongest in (2);
+3. the same with products of covariates: of the strongest in (2), and of pairs that (2) misses (``screening.py``);
 4. for mu, if the treatment has arms: a regression for each arm, which is (1), (2) or (3) on the arm's rows.
+
+Then the covariates' features that were chosen for rr join mu, and those of mu join rr (``double_selection.py``).
 """
 
 from __future__ import annotations
@@ -19,29 +22,32 @@ import numpy as np
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
 from riesz.design.derived import with_columns
-from riesz.design.design import Design
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.learner import Penalty, fit_logistic
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
-from riesz.learners.splines.features import NONE, Features, Numbers, joined, penalty_groups
+from riesz.learners.splines.features import NONE, Features, Numbers, covariate_parts, joined, penalty_groups, without
 from riesz.learners.splines.pool import (
     MOST_FEATURES,
     Pool,
     Sample,
+    all_features,
     arms_of,
-    everything,
+    covariate_features,
     interactions,
     level,
     moment_rows,
     plain_sets,
 )
+from riesz.learners.splines.propensities import modelled_arms
+from riesz.learners.splines.screening import screen
 from riesz.learners.splines.shrinkage import Penalties, Quadratic, group_penalties, identified
 from riesz.storage.coding import stored
 
 _FACTORS = np.geomspace(0.1, 10.0, 5)[1:4]  # of the groups' penalties
 _SPARSITY = (2.0, 4.0)  # kappa of the groups, for mu and for rr: see shrinkage.py
-_FEWEST = 30  # rows of an arm that has a regression of its own
+_FEWEST = 30  # rows that an arm needs for its own regression
 _NOISE_ROWS = 2000  # rows that the noise of a moment is measured on
+_JOINING = 0.25  # penalty, in units of their mean square, of features that join: four fifths of a coefficient stay
 
 
 @stored
@@ -72,16 +78,41 @@ class Choices:
     penalty, rr_penalty : float or "loo"
         A number is the one penalty of all inputs and their products with the treatment.
     interactions : int
-        Number of covariates whose products are tried.
+        Number of covariates whose products are tried; with 0 there are no products of covariates.
+    double_selection : bool
+        Whether features chosen for rr join mu, and the other way around.
+    propensities : bool
+        Whether rr follows from the propensities of arms.
     """
 
     penalty: Penalty
     rr_penalty: Penalty
     interactions: int
+    double_selection: bool
+    propensities: bool
 
     def of(self, target: int) -> Penalty:
         """The penalty of mu, 0, or of the r of a component, 1 and so on."""
         return self.rr_penalty if target else self.penalty
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """What is learned from a training set.
+
+    Attributes
+    ----------
+    mu : SplineSolution
+        Mu, or its logit under ``family="binomial"``.
+    rr : tuple of SplineSolution
+        The r of each component, up to scale; empty if rr follows from propensities.
+    logits : tuple of SplineSolution
+        The logit of each arm whose membership is modelled, if rr follows from propensities.
+    """
+
+    mu: SplineSolution
+    rr: tuple[SplineSolution, ...]
+    logits: tuple[SplineSolution, ...]
 
 
 @dataclass(frozen=True)
@@ -104,28 +135,82 @@ class Candidate:
     parts: tuple[tuple[Sample, int, Candidate], ...] = ()
 
 
-def solve(sample: Sample, choices: Choices) -> tuple[SplineSolution, ...]:
-    """Mu (its logit under ``family="binomial"``), then the r of each component, up to scale."""
-    pool = sample.pool(joined([level(), everything(sample)]))
-    targets = range(1 + sample.design.components)
-    candidates: list[list[Candidate]] = [[] for _ in targets]
-    chosen_sets = list(plain_sets(pool.features, sample.points))
+def solve(sample: Sample, choices: Choices) -> Solutions:
+    """Mu, and what rr follows from."""
+    members = [sample.membership(arm) for arm in modelled_arms(sample)] if choices.propensities else []
+    targets = [0] if members else list(range(1 + sample.design.components))
+    mu, *rr = _choose(sample, targets, choices)
+    of_treatment = replace(choices, penalty=choices.rr_penalty)
+    arms = [_regression(member, of_treatment) for member in members]
+    if choices.double_selection:
+        mu, rr, arms = _with_joining(sample, members, (mu, rr, arms), choices)
+    logistic = sample.design.family == "binomial"
+    return Solutions(
+        _logistic(sample, mu, choices.penalty) if logistic else mu.solution,
+        tuple(candidate.solution for candidate in rr),
+        tuple(_logistic(member, arm, choices.rr_penalty) for member, arm in zip(members, arms, strict=True)),
+    )
+
+
+def _choose(sample: Sample, targets: Sequence[int], choices: Choices) -> list[Candidate]:
+    """The best candidate for each target: mu, 0, or the r of a component, 1 and so on."""
+    pool = sample.pool(joined([level(), all_features(sample)]))
     fixed = [target for target in targets if choices.of(target) != "loo"]
     free = [target for target in targets if choices.of(target) == "loo"]
+    candidates: dict[int, list[Candidate]] = {target: [] for target in targets}
     for target, candidate in zip(fixed, _plain(sample, pool.take(_rest(pool)), fixed, choices), strict=True):
         candidates[target].append(candidate)
-    for which in chosen_sets:
+    for which in plain_sets(pool.features, sample.points) if free else ():
         for target, candidate in zip(free, _plain(sample, pool.take(which), free, choices), strict=True):
             candidates[target].append(candidate)
     for target, problem in zip(free, _problems(sample, pool, free), strict=True):
         candidates[target] += _by_groups(sample, pool, problem, target, choices)
     if 0 in free:
         candidates[0] += _by_arms(sample, choices)
-    chosen = [min(tried, key=lambda candidate: candidate.loss) for tried in candidates]
-    solutions = [candidate.solution for candidate in chosen]
-    if sample.design.family == "binomial":
-        solutions[0] = _logistic(sample, chosen[0], choices.penalty)
-    return tuple(solutions)
+    return [min(candidates[target], key=lambda candidate: candidate.loss) for target in targets]
+
+
+def _with_joining(
+    sample: Sample,
+    members: Sequence[Sample],
+    chosen: tuple[Candidate, list[Candidate], list[Candidate]],
+    choices: Choices,
+) -> tuple[Candidate, list[Candidate], list[Candidate]]:
+    r"""Double selection: mu with the features of rr (or of the arms' logits), and these with the features of mu.
+
+    The bias of a debiased estimate is the mean product of the errors of mu and rr. A covariate whose effect on one of them is too
+    small to be chosen, but which matters for the other, costs a bias that no loss of a single function shows (Belloni, Chernozhukov
+    and Hansen 2014). Functions with a penalty that the user gave stay as they are.
+    """
+    mu, rr, arms = chosen
+    points, shares = sample.points, len(sample.shares.centre)
+    of_mu = covariate_parts(mu.solution.features, points)
+    of_rr = covariate_parts(joined([candidate.solution.features for candidate in (*rr, *arms)]), points)
+    if choices.rr_penalty == "loo":
+        with_shares = joined([of_mu, *(of_mu.times(share) for share in range(shares))])
+        rr = [_join(sample, candidate, with_shares, target) for target, candidate in enumerate(rr, start=1)]
+        arms = [_join(member, candidate, of_mu, 0) for member, candidate in zip(members, arms, strict=True)]
+    if choices.penalty == "loo":
+        mu = _join(sample, mu, of_rr, 0)
+    return mu, rr, arms
+
+
+def _join(sample: Sample, candidate: Candidate, joining: Features, target: int) -> Candidate:
+    """Solve again with further features, which have a small penalty; those of a candidate keep theirs."""
+    if candidate.parts:
+        parts = tuple((rows, share, _join(rows, part, joining, target)) for rows, share, part in candidate.parts)
+        return _candidate_of_arms(candidate.loss, parts)
+    known = candidate.solution.features
+    added = without(joining, known)
+    if not len(added) or len(known) + len(added) > MOST_FEATURES:
+        return candidate
+    pool = sample.pool(joined([level(), known, added]))
+    size = np.average(pool.phi.observed**2, axis=1, weights=sample.design.weights)
+    penalty = np.concatenate(
+        [[0.0], candidate.units[1:] ** 2 * candidate.solution.penalty, _JOINING * size[1 + len(known) :]]
+    )
+    usable = np.flatnonzero(size > 1e-12 * size.max())
+    return _solved(sample, pool.take(usable), penalty[usable], target)
 
 
 def _rest(pool: Pool) -> Numbers:
@@ -179,19 +264,19 @@ def _problems(sample: Sample, pool: Pool, targets: Sequence[int]) -> list[Quadra
 
 def _outcome_problem(gram: Array, linear: Array, total: float, rows: float) -> Quadratic:
     def noise(theta: Array, used: float) -> float:
-        left = total - 2 * linear @ theta + theta @ gram @ theta
-        return float(max(float(left), 1e-10 * total) / max(1.0 - used / rows, 0.1))
+        residual_square = total - 2 * linear @ theta + theta @ gram @ theta
+        return float(max(float(residual_square), 1e-10 * total) / max(1.0 - used / rows, 0.1))
 
     return Quadratic(gram, linear, rows, noise)
 
 
 def _riesz_problem(gram: Array, linear: Array, m: Array, phi: Array, omega: Array, rows: float) -> Quadratic:
-    seen = identified(gram)
-    seen[0] = False  # the level
-    size, share = gram.diagonal()[seen], omega / omega.sum()
+    usable = identified(gram)
+    usable[0] = False  # the level
+    size, share = gram.diagonal()[usable], omega / omega.sum()
 
     def noise(theta: Array, used: float) -> float:
-        error = (m[seen] - phi[seen] * (theta @ phi)) ** 2 @ share
+        error = (m[usable] - phi[usable] * (theta @ phi)) ** 2 @ share
         return float(np.sum(error / size) / max(len(size), 1) / max(1.0 - used / rows, 0.1))
 
     return Quadratic(gram, linear, rows, noise)
@@ -205,7 +290,8 @@ def _by_groups(sample: Sample, pool: Pool, problem: Quadratic, target: int, choi
     kept = pool.take(penalties.kept)
     candidates = [_solved(sample, kept, penalties.penalty, target)]
     strength = penalties.theta**2 * problem.gram.diagonal()[penalties.kept]
-    products = interactions(sample, strength, kept.features, choices.interactions)
+    screened = screen(sample, kept, penalties.theta, target) if choices.interactions else []
+    products = interactions(sample, strength, kept.features, choices.interactions, screened)
     if len(products):
         larger = kept.joined(sample.pool(products))
         (problem,) = _problems(sample, larger, [target])
@@ -237,27 +323,33 @@ def _solved(sample: Sample, pool: Pool, penalty: Array, target: int) -> Candidat
     return Candidate(loss, SplineSolution(features.features, basis.solve(b, factor), factor), scale)
 
 
+def _regression(sample: Sample, choices: Choices) -> Candidate:
+    """The best regression of the outcome on covariates."""
+    pool = sample.pool(covariate_features(sample))
+    if choices.penalty != "loo":
+        return _plain(sample, pool.take(_rest(pool)), [0], choices)[0]
+    (problem,) = _problems(sample, pool, [0])
+    candidates = [
+        _plain(sample, pool.take(which), [0], choices)[0] for which in plain_sets(pool.features, sample.points)
+    ]
+    candidates += _by_groups(sample, pool, problem, 0, choices)
+    return min(candidates, key=lambda candidate: candidate.loss)
+
+
 def _by_arms(sample: Sample, choices: Choices) -> list[Candidate]:
     """A regression of the outcome for each arm; none without arms, or if an arm has few rows."""
-    total = float(sample.design.weights.sum())
-    features = everything(sample)
-    covariates = (features.share == NONE) & (sample.points.sources[features.first] >= 0)
-    inputs = joined([level(), features.take(covariates)])
-    loss, parts = 0.0, []
-    for arm, rows in enumerate(arms_of(sample, _FEWEST) or []):
-        of_arm = sample.take(rows)
-        pool = of_arm.pool(inputs)
-        (problem,) = _problems(of_arm, pool, [0])
-        candidates = [
-            _plain(of_arm, pool.take(which), [0], choices)[0] for which in plain_sets(pool.features, of_arm.points)
-        ]
-        candidates += _by_groups(of_arm, pool, problem, 0, choices)
-        best = min(candidates, key=lambda candidate: candidate.loss)
-        loss += best.loss * float(of_arm.design.weights.sum()) / total
-        parts.append((of_arm, sample.shares.of_arm(arm), best))
-    if not parts:
+    arms = [sample.take(rows) for rows in arms_of(sample, _FEWEST) or []]
+    if not arms:
         return []
-    return [Candidate(loss, _of_arms([(share, part.solution) for _, share, part in parts]), np.empty(0), tuple(parts))]
+    parts = tuple((rows, sample.shares.of_arm(arm), _regression(rows, choices)) for arm, rows in enumerate(arms))
+    weights = [float(rows.design.weights.sum()) for rows in arms]
+    loss = sum(part.loss * weight for (_, _, part), weight in zip(parts, weights, strict=True))
+    return [_candidate_of_arms(loss / float(sample.design.weights.sum()), parts)]
+
+
+def _candidate_of_arms(loss: float, parts: tuple[tuple[Sample, int, Candidate], ...]) -> Candidate:
+    """The candidate that is made of regressions of arms."""
+    return Candidate(loss, _of_arms([(share, part.solution) for _, share, part in parts]), np.empty(0), parts)
 
 
 def _of_arms(parts: Sequence[tuple[int, SplineSolution]]) -> SplineSolution:
@@ -270,8 +362,8 @@ def _of_arms(parts: Sequence[tuple[int, SplineSolution]]) -> SplineSolution:
 def _logistic(sample: Sample, chosen: Candidate, penalty: Penalty) -> SplineSolution:
     """A logistic regression on the same features, with the same relative penalties; of each arm if there are parts."""
     if chosen.parts:
-        return _of_arms([(share, _logistic(own, part, penalty)) for own, share, part in chosen.parts])
+        return _of_arms([(share, _logistic(rows, part, penalty)) for rows, share, part in chosen.parts])
     features = chosen.solution.features
-    made: Design = with_columns(sample.design, sample.pool(features).phi)
-    theta, found = fit_logistic(made, penalty, chosen.units, sample.seed)
-    return SplineSolution(features, theta, found)
+    columns = with_columns(sample.design, replace(sample, observed_only=True).pool(features).phi)
+    theta, chosen_penalty = fit_logistic(columns, penalty, chosen.units, sample.seed)
+    return SplineSolution(features, theta, chosen_penalty)

@@ -1,0 +1,167 @@
+r"""Boosting for slopes: splines carry the slope, and trees of the covariates learn what the splines leave.
+
+A tree is a step function, whose slope is zero or does not exist. So for a moment that reads derivatives along the treatment,
+
+.. math:: \mu(a, x) = s(a, x) + g(x), \qquad \alpha(a, x) = r(a, x) + h(x),
+
+with s and r from :class:`~riesz.Splines`, and g and h boosted: g by the squared error of y - s (or the cross-entropy of a logit
+that starts from that of s), h by the Riesz loss :math:`E_n[(r + h)^2 - 2 m(h)]`. A derivative along the treatment is zero for h,
+so only values that the moment reads count in m(h). The trees find jumps and interactions of the covariates; how the slope varies
+with them is left to the splines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from riesz.arrays import Array
+from riesz.design.design import Design
+from riesz.design.moment import Evaluation, Linked
+from riesz.learners.base import Fit
+from riesz.learners.boosting.engine import Course, Descent, Grown, Growth, boost, subset
+from riesz.learners.boosting.fits import Bag, mean_of
+from riesz.learners.boosting.losses import Logistic, Quadratic, least_hessian
+from riesz.learners.boosting.training import draw_parts, split
+from riesz.learners.boosting.trees import Trees
+from riesz.learners.inputs.evaluation_points import changes_covariates
+from riesz.learners.splines.learner import SplinesFit
+from riesz.predictions import Predictions, scales, times
+from riesz.storage.coding import stored
+
+_EDGE = 1e-6  # probabilities that trees start from stay this far from 0 and 1
+_MORE_RR = 1.25  # trees of rr relative to the number that is best on held-out rows, as for the Riesz loss alone
+
+
+@dataclass(frozen=True)
+class OnSplinesFit(Fit):
+    """Splines, and trees of the covariates.
+
+    Attributes
+    ----------
+    splines : SplinesFit
+    scales : ndarray, shape (K,)
+        What the r of the splines are multiplied by.
+    mu : Bag
+        Trees that are added to mu, or to its logit.
+    rr : sequence of Bag, one per component
+    logistic : bool
+    trees : mapping of str to float
+        Their numbers, for :meth:`details`.
+    """
+
+    splines: SplinesFit
+    scales: Array
+    mu: Bag
+    rr: Sequence[Bag]
+    logistic: bool
+    trees: Mapping[str, float]
+
+    def predict(self, design: Design) -> Predictions:
+        start, x = times(self.splines.predict(design), self.scales), design.x
+        mu = _add(start.mu, mean_of(self.mu, x), self.logistic)
+        h = np.stack([mean_of(bag, x) for bag in self.rr])
+        rr = start.rr
+        both = Linked(rr.observed + h, rr.values + h[rr.links.component], rr.slopes, rr.links)
+        return Predictions(mu, both, scale_free=True)
+
+    def details(self) -> Mapping[str, float]:
+        return {**self.splines.details(), **self.trees}
+
+    def store(self) -> StoredOnSplines:
+        """The same fields, with trees as arrays."""
+        mu, *rr = (tuple(forest.stored() for forest in bag) for bag in (self.mu, *self.rr))
+        return StoredOnSplines(self.splines, self.scales, mu, tuple(rr), self.logistic, self.trees)
+
+
+@stored
+@dataclass(frozen=True)
+class StoredOnSplines:
+    """What a file holds of an :class:`OnSplinesFit`."""
+
+    splines: SplinesFit
+    scales: Array
+    mu: tuple[Trees, ...]
+    rr: tuple[tuple[Trees, ...], ...]
+    logistic: bool
+    trees: Mapping[str, float]
+
+    def restore(self, sample: Design, form: str, clip: float) -> OnSplinesFit:
+        """The fit; a ValueError if the content does not belong to the sample."""
+        if len(self.rr) != sample.components or self.scales.shape != (sample.components,):
+            raise ValueError("trees for another representer")
+        if self.logistic != (sample.family == "binomial"):
+            raise ValueError("trees of other settings")
+        if not all(bag and all(trees.width <= len(sample.covariates) for trees in bag) for bag in (self.mu, *self.rr)):
+            raise ValueError("trees of another design")
+        return OnSplinesFit(self.splines, self.scales, self.mu, self.rr, self.logistic, self.trees)
+
+
+def suits(design: Design) -> bool:
+    """Whether a moment with derivatives moves nothing but the treatment."""
+    return not any(changes_covariates(design, reading) for reading in design.readings())
+
+
+def fit_on_splines(
+    design: Design, splines: SplinesFit, data: Any, seed: int, boosters: int, growth: Growth
+) -> OnSplinesFit:
+    """Boost what splines leave.
+
+    Parameters
+    ----------
+    design : Design
+        Its rows in ascending order.
+    splines : SplinesFit
+        Fitted to these rows.
+    data : object
+        LightGBM's data of the whole sample's covariates.
+    seed : int
+    boosters : int
+    growth : Growth
+        Of trees of mu.
+    """
+    parts, weights = draw_parts(design, seed), design.weights / design.weights.mean()
+    rows = subset(data, design.index)
+    start = splines.predict(design)
+    factors = scales(start, design)
+    start = times(start, factors)
+
+    def descend(losses: Sequence[Quadratic | Logistic], growth: Growth) -> list[Grown]:
+        courses: list[Course] = [Descent(rows, loss, growth, seed + part) for part, loss in enumerate(losses)]
+        return boost(courses, growth)
+
+    def quadratics(curvature: Array, slope: Array) -> list[Quadratic]:
+        halves = zip(split(curvature, parts, boosters), split(slope, parts, boosters), strict=True)
+        return [Quadratic(q, b, held_q, held_b) for (q, held_q), (b, held_b) in halves]
+
+    if design.family == "binomial":
+        offset = logit(np.clip(start.mu.observed, _EDGE, 1 - _EDGE))
+        least = growth.with_least(least_hessian(design.y, weights, growth.least))
+        halves = split(weights, parts, boosters)
+        mu = descend([Logistic(design.y, kept, held, offset) for kept, held in halves], least)
+    else:
+        residuals = design.y - start.mu.observed
+        spread = float(np.sqrt(np.average(residuals**2, weights=weights))) or 1.0
+        mu = [grown.scaled(0.0, spread) for grown in descend(quadratics(weights, weights * residuals / spread), growth)]
+    values = np.where(design.is_derivative[design.links.reading, None], 0.0, design.link_weights)
+    rr = []
+    for component, r in enumerate(start.rr.observed):
+        moment = values[design.links.of(component)].sum(axis=0)
+        rr.append(descend(quadratics(weights, weights * (moment - r)), replace(growth, more=_MORE_RR)))
+    numbers = {"mu_trees": mu[0].trees, **{f"rr_trees_{c}": bag[0].trees for c, bag in enumerate(rr)}}
+    trees = {name: float(number) for name, number in numbers.items()}
+    return OnSplinesFit(splines, factors, mu, rr, design.family == "binomial", trees)
+
+
+def _add(start: Evaluation, trees: Array, logistic: bool) -> Evaluation:
+    """A function plus trees of the covariates, or the sum of their logits as a probability."""
+    if not logistic:
+        return Evaluation(start.observed + trees, start.values + trees, start.slopes)
+    observed, values = (np.clip(p, _EDGE, 1 - _EDGE) for p in (start.observed, start.values))
+    moved = expit(logit(values) + trees)
+    slopes = start.slopes / (values * (1 - values)) * moved * (1 - moved)
+    return Evaluation(expit(logit(observed) + trees), moved, slopes)

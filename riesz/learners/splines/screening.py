@@ -1,0 +1,67 @@
+r"""Which pairs of covariates have a product that a function without it misses.
+
+A product :math:`x_j x_k`, alone or times a share s of the treatment, belongs in a function if the loss has a slope along it. The
+slope is the mean of :math:`c\, x_j x_k`, with
+
+- for mu, :math:`c = s(a)\,(y - \mu)`;
+- for rr, :math:`c = m(s) - s(a)\,\alpha`, because the moment of :math:`x_j x_k s` is :math:`x_j x_k` times that of s.
+
+So two matrix products judge all P pairs. A pair is kept if its mean is more than :math:`\sqrt{2 \log P}` standard errors from
+zero, which the largest of P pairs without an effect rarely is. Neither covariate needs an effect of its own.
+
+Shapes: n rows, F features, s shares, q lines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from riesz.arrays import Array, ratio
+from riesz.learners.inputs.expansions import Role
+from riesz.learners.splines.features import factors_observed, joined
+from riesz.learners.splines.pool import Pairs, Pool, Sample, level, moment_rows, varying_shares
+
+_MOST = 10  # pairs that are kept
+_MOST_LINES = 300  # with more there are too many pairs
+
+
+def screen(sample: Sample, pool: Pool, theta: Array, target: int) -> Pairs:
+    """The pairs of covariates with the strongest products that a function misses, strongest first.
+
+    Parameters
+    ----------
+    sample : Sample
+    pool : Pool
+        The features of the function, with the level.
+    theta : ndarray, shape (F,)
+        Its coefficients.
+    target : int
+        0 for mu, or the number of a component, from 1 on, for its rr.
+    """
+    points = sample.points
+    lines = np.flatnonzero((points.roles == Role.LINE) & (points.sources >= 0))
+    if points.changed or not 2 <= len(lines) <= _MOST_LINES:  # a reading that changes x changes its products
+        return []
+    x = factors_observed(points, sample.shares).bounded[lines]
+    slopes = _slopes(sample, pool, theta, target)
+    first, second = np.triu_indices(len(lines), 1)
+    limit = np.sqrt(2.0 * np.log(len(first) * len(slopes) + 1.0))
+    errors = np.zeros(len(first))
+    for c in slopes:
+        sums = ((x * c) @ x.T)[first, second]
+        squares = ((x * c) ** 2 @ (x**2).T)[first, second] - sums**2 / len(c)
+        errors = np.maximum(errors, ratio(np.abs(sums), np.sqrt(np.maximum(squares, 0.0)), otherwise=0.0))
+    order = [place for place in np.argsort(-errors, kind="stable")[:_MOST].tolist() if errors[place] > limit]
+    sources = points.sources[lines]
+    return [(int(sources[first[place]]), int(sources[second[place]])) for place in order]
+
+
+def _slopes(sample: Sample, pool: Pool, theta: Array, target: int) -> Array:
+    """Values of c for no share and for each share that varies, times the rows' weights, shape (1 + s, n)."""
+    design = sample.design
+    phi = sample.pool(joined([level(), *(level(share) for share in range(varying_shares(sample)))])).phi
+    values, weights = theta @ pool.phi.observed, design.weights
+    if target == 0:
+        residuals = design.y - values
+        return np.asarray(weights * phi.observed * (residuals - np.average(residuals, weights=weights)))
+    return np.asarray(weights * (moment_rows(design, phi, target - 1) - phi.observed * values))
