@@ -269,11 +269,94 @@ def test_arrays_are_the_booster(binary_frame: pd.DataFrame) -> None:
     assert read_trees("", 2.0, 1.0).at(new).tolist() == [2.0] * 1001
 
 
-@pytest.mark.parametrize("verb", ["ade", "ipe"])
-def test_derivatives_are_refused_with_a_way_out(continuous_frame: pd.DataFrame, verb: str) -> None:
-    options = {"policy": "x1 > 0"} if verb == "ipe" else {}
-    with pytest.raises(riesz.LearnerError, match=r"slope is zero. Use .*riesz.shift"):
-        fit(continuous_frame, verb=verb, formula="y ~ treat(d) + x1", **options)
+def stepped_slopes(n: int, seed: int, binary: bool = False) -> pd.DataFrame:
+    """A treatment and an outcome that share a checkerboard of two covariates; the slope is 1, of the logit if binary."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (n, 5))
+    step = (np.sin(8 * x[:, 0]) > 0) ^ (x[:, 1] > 0)
+    d = 1.5 * step + rng.standard_normal(n)
+    index = d + 3.0 * step - 1.5
+    y = index + rng.standard_normal(n)
+    if binary:
+        y = (rng.uniform(size=n) < 1 / (1 + np.exp(-index))).astype(float)
+    return pd.DataFrame(x, columns=[f"x{j}" for j in range(1, 6)]).assign(d=d, y=y)
+
+
+def test_trees_learn_what_splines_leave_of_a_slope() -> None:
+    """The slope is 1; splines alone miss the confounding by a checkerboard."""
+    data = stepped_slopes(2000, 1)
+    fits = {
+        name: riesz.ade("y ~ treat(d) + .", data, learner=learner, folds=2)
+        for name, learner in {"trees": riesz.Boosting(), "splines": riesz.Splines()}.items()
+    }
+    error = {name: float(result.params.iloc[0]) - 1.0 for name, result in fits.items()}
+    assert abs(error["trees"]) < 0.6 * abs(error["splines"])
+    assert "trees of the covariates are added to splines" in " ".join(str(fits["trees"].summary()).split())
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_slopes_of_splines_with_trees_are_derivatives_of_values(binary: bool) -> None:
+    """Finite differences along the treatment; probabilities stay within 0 and 1."""
+    data = stepped_slopes(2000, 2, binary)
+    options = {"family": "binomial"} if binary else {}
+    question = riesz.CustomMoment(
+        lambda mu, data: (
+            mu.derivative(data, wrt="d")
+            + 0.0 * mu(data.assign(d=data["d"] + 1e-5))
+            - 0.0 * mu(data.assign(d=data["d"] - 1e-5))
+            + mu(data)
+        ),
+        name="slope and mean",
+        anchor=lambda data: data["d"] + 1.0,
+    )
+    design = riesz.estimate("y ~ treat(d) + .", data, question, learner="linear", **options).model.blueprint.design
+    (boosted,) = riesz.Boosting().fit([design], [3], _Silent())
+    mu = boosted.predict(design).mu
+    slope = int(np.flatnonzero(design.is_derivative)[0])
+    at = {
+        name: int(k)
+        for k, reading in enumerate(design.readings())
+        for name, move in (("up", 1e-5), ("down", -1e-5))
+        if not design.is_derivative[k] and np.allclose(reading.treatment - design.treatment, move, atol=1e-9)
+    }
+    difference = (mu.values[at["up"]] - mu.values[at["down"]]) / 2e-5
+    np.testing.assert_allclose(mu.slopes[slope], difference, rtol=1e-3, atol=1e-4)
+    assert boosted.details()["mu_trees"] > 0
+    if binary:
+        assert mu.observed.min() > 0
+        assert mu.observed.max() < 1
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_files_of_splines_with_trees_predict_the_same(binary: bool, tmp_path: Path) -> None:
+    data = stepped_slopes(1500, 3, binary)
+    options = {"family": "binomial"} if binary else {}
+    result = riesz.ade("y ~ treat(d) + .", data, learner=riesz.Boosting(), folds=2, **options)
+    result.save(tmp_path / "fit.riesz")
+    again = riesz.load(tmp_path / "fit.riesz")
+    new = data.assign(x1=data["x1"] + 0.01)
+    pd.testing.assert_frame_equal(again.predict(new), result.predict(new), rtol=1e-12)
+    assert again.details().equals(result.details())
+    design = result.model.blueprint.design
+    stored = riesz.Boosting().store(result._crossfit.fits[0])
+    wide = replace(stored.mu[0], feature=stored.mu[0].feature + 7)
+    for content in (replace(stored, mu=(wide,)), replace(stored, rr=()), replace(stored, logistic=not binary)):
+        with pytest.raises(ValueError, match=r"trees (of|for) (an)?other"):
+            riesz.Boosting().restore([content], design)
+
+
+def test_derivatives_along_covariates_are_refused_with_a_way_out(continuous_frame: pd.DataFrame) -> None:
+    for moment in (
+        lambda mu, data: mu.derivative(data, wrt="x1"),
+        lambda mu, data: mu.derivative(data.assign(x1=data["x1"] + 1.0), wrt="d"),
+    ):
+        with pytest.raises(riesz.LearnerError, match=r"slope is zero. Use the default learner"):
+            riesz.estimate(
+                "y ~ treat(d) + x1",
+                continuous_frame,
+                riesz.CustomMoment(moment, name="along"),
+                learner=riesz.Boosting(),
+            )
 
 
 def test_other_refusals(binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame) -> None:
@@ -283,7 +366,7 @@ def test_other_refusals(binary_frame: pd.DataFrame, continuous_frame: pd.DataFra
         fit(binary_frame.iloc[:18], formula="y ~ treat(a) + x1")
     with pytest.raises(riesz.LearnerError, match="the treatment is a number"):
         fit(continuous_frame, "propensity", "shift", delta=0.2, formula="y ~ treat(d) + x1")
-    with pytest.raises(riesz.LearnerError, match="none beside the treatment"):
+    with pytest.raises(riesz.LearnerError, match="none besides the treatment"):
         fit(binary_frame, "propensity", formula="y ~ treat(a)")
     for settings in (
         {"rr": "other"},

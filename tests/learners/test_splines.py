@@ -19,12 +19,16 @@ from riesz.learners.base import Fit
 from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.ridge import make_basis
-from riesz.learners.splines.features import NONE, Features, evaluate
+from riesz.learners.splines.features import NONE, Features, evaluate, joined
 from riesz.learners.splines.learner import SplinesFit, measure
+from riesz.learners.splines.pool import Sample, level
+from riesz.learners.splines.propensities import smallest
+from riesz.learners.splines.screening import screen
 from riesz.learners.splines.shrinkage import Quadratic, group_penalties
 
 SPLINES = riesz.Splines()
 EXACT = riesz.Splines(penalty=0, rr_penalty=0)
+CONSTRAINED = riesz.Splines(rr="constrained")
 
 
 class Quiet:
@@ -213,27 +217,30 @@ def test_without_penalty_and_splitting_all_estimators_agree(
     assert (spread < 1e-7 * (1 + values.abs().max(axis=1))).all(), values
 
 
+@pytest.mark.parametrize("learner", [SPLINES, CONSTRAINED], ids=["auto", "constrained"])
 @pytest.mark.parametrize("name", datasets.SIMULATIONS)
-def test_every_verb(name: str, tmp_path: Path) -> None:
-    """All questions of every simulation in one fit; dr equals tmle, and a file predicts as the fit does."""
+def test_every_verb(name: str, learner: riesz.Splines, tmp_path: Path) -> None:
+    """All questions of every simulation in one fit; dr equals tmle if rr is scale-free, and a file predicts as the fit does."""
     simulation = datasets.get(name)
     data = simulation.draw(300, seed=1).data
     options = {"cluster": "village"} if "village" in data else {}
     if set(data[simulation.outcome.name].unique()) == {0, 1}:
         options["family"] = "binomial"
     fit = riesz.estimate(
-        simulation.formula, data, list(simulation.questions.values()), learner=SPLINES, folds=2, **options
+        simulation.formula, data, list(simulation.questions.values()), learner=learner, folds=2, **options
     )
     assert np.isfinite(fit.params).all()
     values = fit.estimates["estimate"].unstack()
     if "family" in options:
         assert fit.fittedvalues.between(0, 1).all()
-    else:
+    elif not fit.details().filter(like="propensity").size:
         np.testing.assert_allclose(values["dr"], values["tmle"], rtol=1e-8)
+    else:
+        assert learner is SPLINES
     fit.save(tmp_path / "fit.riesz")
     again = riesz.load(tmp_path / "fit.riesz")
     np.testing.assert_array_equal(again.params, fit.params)
-    assert again.model.learner == SPLINES
+    assert again.model.learner == learner
     pd.testing.assert_frame_equal(again.details(), fit.details())
 
 
@@ -391,7 +398,7 @@ def test_predictions_are_combinations_of_the_features(
     treatment, estimands = MOMENTS[case]
     frame = arms_frame if treatment == "arm" else continuous_frame
     design = design_of(f"y ~ treat({treatment}) * (x1 + x2)", frame, *estimands)
-    fit = fitted(design)
+    fit = fitted(design, CONSTRAINED)
     assert isinstance(fit, SplinesFit)
     predictions, points = fit.predict(design), make_evaluation_points(design, fit.expansions)
     functions = [
@@ -444,3 +451,118 @@ def test_values_at_the_readings_of_many_arms_are_kept_once() -> None:
     values = 8 * len(inputs) * 30 * 1000
     assert evaluate(features, shares, points, design).values.nbytes == values
     assert peak_of(lambda: evaluate(features, shares, points, design)) < 1.5 * values
+
+
+def products_without_main_effects(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Twenty covariates; the product x3 x4 enters logit and outcome, and neither x3 nor x4 enters by itself."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 20))
+    product = x[:, 3] * x[:, 4]
+    p = 1 / (1 + np.exp(-0.8 * product))
+    a = (rng.uniform(size=n) < p).astype(float)
+    data = pd.DataFrame(x, columns=[f"x{j}" for j in range(20)]).assign(a=a)
+    data["y"] = x[:, 0] + a + 2 * product + rng.standard_normal(n)
+    return data, p
+
+
+@pytest.mark.parametrize("target", [0, 1])
+def test_a_product_without_main_effects_is_screened_in(target: int) -> None:
+    """By its slope in the loss of mu, and in that of rr; products of covariates that do not matter are not."""
+    data, _ = products_without_main_effects(2000, 1)
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    sample = Sample(design, make_evaluation_points(design, measure(design, True)[0]), measure(design, True)[1], 0)
+    pool = sample.pool(joined([level(), level(0)]))
+    theta = np.array([design.y.mean(), 0.0]) if target == 0 else np.array([0.0, 4.0])  # rr without confounding
+    pairs = screen(sample, pool, theta, target)
+    assert pairs[0] == (3, 4)
+    noise = design_of("y ~ treat(a) + .", data.assign(y=np.random.default_rng(0).permutation(data["y"])), riesz.ATE())
+    if target == 0:
+        assert screen(replace(sample, design=noise), pool, theta, 0) == []
+
+
+def test_the_effect_is_unconfounded_by_products_without_main_effects() -> None:
+    """Without the product the estimate is far off; the oracle's standard error is about 0.05."""
+    data, _ = products_without_main_effects(2000, 3)
+    fits = [
+        riesz.ate("y ~ treat(a) + .", data, learner=learner, folds=2)
+        for learner in (SPLINES, riesz.Splines(interactions=0))
+    ]
+    errors = [abs(float(fit.params.iloc[0]) - 1.0) for fit in fits]
+    assert errors[0] < 0.2 < 0.8 < errors[1]
+
+
+def test_mu_gets_the_covariates_of_rr_and_rr_those_of_mu() -> None:
+    """x1 matters for the treatment alone, x2 for the outcome alone: with double selection both enter both."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((800, 6))
+    data = pd.DataFrame(x, columns=[f"x{j}" for j in range(1, 7)])
+    data["a"] = (rng.uniform(size=800) < 1 / (1 + np.exp(-x[:, 0]))).astype(float)
+    data["y"] = data["a"] + 2 * x[:, 1] + rng.standard_normal(800)
+    design = design_of("y ~ treat(a) + .", data, riesz.ATE())
+    for rr in ("propensity", "constrained"):
+        used = {}
+        for double in (True, False):
+            fit = fitted(design, riesz.Splines(rr=rr, double_selection=double))
+            assert isinstance(fit, SplinesFit)
+            sources = make_evaluation_points(design, fit.expansions).sources
+            other = (*fit.solutions[1:], *fit.logits)[0]
+            used[double] = [
+                set(sources[part.features.first[part.features.first >= 0]]) for part in (fit.solutions[0], other)
+            ]
+        assert {0, 1} <= used[True][0]
+        assert {0, 1} <= used[True][1]
+        assert not {0, 1} <= used[False][0] or not {0, 1} <= used[False][1]
+
+
+def test_rr_follows_from_the_propensities_of_arms() -> None:
+    """Close to the true rr of three arms where logits are linear, and exactly what its own propensities imply."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((4000, 2))
+    logits = np.column_stack([np.zeros(4000), x[:, 0], -x[:, 1]])
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    arm = (rng.uniform(size=4000)[:, None] > p.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    data = pd.DataFrame(
+        {"y": rng.standard_normal(4000), "arm": np.array(["u", "v", "w"])[arm], "x1": x[:, 0], "x2": x[:, 1]}
+    )
+    design = design_of("y ~ treat(arm) + x1 + x2", data, riesz.ATE(), riesz.Mean("v"))
+    rr = fitted(design).predict(design).rr.observed
+    truth = np.stack([(arm == k) / p[:, k] - (arm == 0) / p[:, 0] for k in (1, 2)] + [(arm == 1) / p[:, 1]])
+    assert (np.mean((rr - truth) ** 2, axis=1) < 0.03 * np.mean(truth**2, axis=1)).all()
+    assert (np.abs(rr) <= 1 / smallest(4000) + 1e-9).all()
+    np.testing.assert_allclose(rr[0][arm == 1], rr[2][arm == 1], rtol=1e-12)
+
+
+def test_propensities_are_kept_from_zero() -> None:
+    """By the rule for the number of rows, or by ``clip``."""
+    rng = np.random.default_rng(6)
+    data = pd.DataFrame({"x": rng.standard_normal(600)})
+    data["a"] = (rng.uniform(size=600) < 1 / (1 + np.exp(-4 * data["x"]))).astype(float)
+    data["y"] = data["a"] + rng.standard_normal(600)
+    design = design_of("y ~ treat(a) + x", data, riesz.ATE())
+    for clip, most in ((None, 1 / smallest(600)), (0.1, 10.0)):
+        rr = fitted(design, riesz.Splines(clip=clip)).predict(design).rr.observed
+        assert np.abs(rr).max() == pytest.approx(most)
+
+
+def test_a_given_penalty_or_a_moment_that_moves_covariates_has_a_constrained_rr(arms_frame: pd.DataFrame) -> None:
+    formula = "y ~ treat(arm) + x1 + x2"
+    moved = riesz.CustomMoment(lambda mu, data: mu(data.assign(x1=data["x1"] + 1)) - mu(data), name="moved")
+    assert (
+        fitted(design_of(formula, arms_frame, riesz.ATE()))
+        .predict(design_of(formula, arms_frame, riesz.ATE()))
+        .scale_free
+        is False
+    )
+    for learner, question in ((riesz.Splines(rr_penalty=0.1), riesz.ATE()), (SPLINES, moved)):
+        design = design_of(formula, arms_frame, question)
+        assert fitted(design, learner).predict(design).scale_free
+    with pytest.raises(riesz.LearnerError, match=r"evaluates the moment|derives the Riesz representer"):
+        riesz.Splines(rr="propensity").check(design_of(formula, arms_frame, moved), 300)
+
+
+def test_rr_from_propensities_is_refused_for_a_number(continuous_frame: pd.DataFrame) -> None:
+    with pytest.raises(riesz.LearnerError, match=r"the treatment is a number. Use rr='constrained'"):
+        riesz.ade("y ~ treat(d) + x1", continuous_frame, learner=riesz.Splines(rr="propensity"))
+    for settings in ({"rr": "other"}, {"clip": 0.7}, {"double_selection": "yes"}):
+        with pytest.raises(riesz.LearnerError, match="Splines"):
+            riesz.Splines(**settings)

@@ -26,7 +26,7 @@ from riesz.design.design import Design
 from riesz.storage.coding import stored
 
 _QUANTILES = (0.03, 0.22, 0.41, 0.59, 0.78, 0.97)
-_FINER = (0.02, 0.14, 0.26, 0.38, 0.5, 0.62, 0.74, 0.86, 0.98)
+_FINER = (0.015, 0.07, 0.15, 0.23, 0.32, 0.41, 0.5, 0.59, 0.68, 0.77, 0.85, 0.93, 0.985)
 _MANY = 1500  # distinct values that allow the finer knots
 _FEWEST_KNOTS = 4
 _LEAST = 1e-90  # cubes of much smaller numbers become zero

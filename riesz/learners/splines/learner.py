@@ -63,7 +63,7 @@ class Splines(Learner):
 
     Notes
     -----
-    A numeric covariate with 12 distinct values or more enters as a line and a natural cubic spline with six knots, or nine with
+    A numeric covariate with 12 distinct values or more enters as a line and a natural cubic spline with six knots, or 13 with
     1500 distinct values or more, at quantiles of the values that are not mass points. These inputs and their products with the
     treatment have a ridge penalty per group (a covariate's line, its bends, its indicators, and the products of each with the
     treatment), found from second moments alone; groups that explain no more than noise are dropped. Then products of the lines
