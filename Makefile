@@ -1,7 +1,7 @@
 # make demo   the README's example, and a continuous treatment
 # make test   the tests
 # make check  format, lint, types and tests: what runs before a commit
-# make fuzz   thousands of random calls: answered, or refused in plain words
+# make fuzz   thousands of random calls; each must give an answer or a clear error
 # make docs   the site, every chapter executed, in build/docs; make docs-check opens every page of it in Chromium
 # make dist   the wheel and the source archive, in dist
 PYTHON ?= python3

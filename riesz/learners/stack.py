@@ -13,7 +13,7 @@ from riesz.storage.coding import stored
 
 
 def default_learners() -> tuple[Learner, ...]:
-    """The learners of ``riesz.Stack()``. One network per training set is enough beside splines and trees.
+    """The learners of ``riesz.Stack()``. One network per training set is enough next to splines and trees.
 
     Examples
     --------
@@ -58,8 +58,9 @@ class Stack(Learner):
     Parameters
     ----------
     learners : sequence of Learner or str, optional
-        By default :class:`~riesz.MADNet` with one network, :class:`~riesz.Splines` and :class:`~riesz.Boosting`. A learner that
-        cannot be used for an estimand, such as trees for a derivative, is left out, and the summary says so.
+        By default :class:`~riesz.MADNet` with one network, which learns from at most 4,000 rows of a training set,
+        :class:`~riesz.Splines` and :class:`~riesz.Boosting`. A learner that cannot be used for an estimand, such as trees for a
+        derivative along a covariate, is left out, and the summary says so.
     repeats : int, optional
         How often cross-fitting is repeated, with new folds, if a verb is not given ``repeats``; by default as often as the learner
         that recommends the most.
@@ -109,7 +110,7 @@ class Stack(Learner):
         )
         doubles = [learner for place, learner in enumerate(flat) if learner in flat[:place]]
         if doubles:
-            raise LearnerError(f"Stack: {doubles[0]!r} is in the stack twice. Every learner must be there once.")
+            raise LearnerError(f"Stack: {doubles[0]!r} is in the stack twice. List every learner once.")
         object.__setattr__(self, "learners", flat)
         repeats: Any = self.repeats
         if repeats is not None and (not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1):

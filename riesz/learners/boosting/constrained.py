@@ -40,7 +40,7 @@ class Anchored:
     sums : Quadratic
         w as curvature and w m as slope, of the training rows and of the held-out rows.
     anchor : ndarray, shape (points,)
-        beta; what it is where nobody was observed does not count.
+        beta; its values at points without an observed row are not used.
     moment, held_moment : float
         Sum of w m(beta) over the training rows, and over the held-out rows.
     """
@@ -71,7 +71,9 @@ class ConstrainedDescent:
         self._booster = new_booster(data, growth, seed)
         self._problem, self._growth = problem, growth
         self._f = np.zeros(len(problem.anchor))
-        self._before = np.zeros(len(problem.anchor))  # LightGBM's scores, which do not know the values of the leaves
+        self._before = np.zeros(
+            len(problem.anchor)
+        )  # LightGBM's scores, which do not include the final values of the leaves
         self._leaves: list[tuple[Array, Array]] = []  # per tree, its first values in ascending order and the final ones
         self._ended = False
         self.held_out = np.inf

@@ -86,7 +86,7 @@ class Growth:
         return replace(self, least=least)
 
     def parameters(self, seed: int) -> dict[str, Any]:
-        """In LightGBM's words."""
+        """As parameters of LightGBM."""
         return {
             **_FIXED,
             "learning_rate": self.learning_rate,

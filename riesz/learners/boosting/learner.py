@@ -27,7 +27,7 @@ _MOST_LEAVES = 1024
 _MANY_ROWS = 10_000
 _PATIENCE = 1.5  # sum of learning rates without an improvement on held-out rows
 
-#: The number of trees that is best for held-out rows, times this: boosters are averaged, and bias costs most.
+#: The number of trees that is best on held-out rows is multiplied by this: boosters are averaged, so bias matters more.
 _MORE = {"mu": 1.5, "riesz": 1.25, "constrained": 2.0, "propensity": 1.5}
 
 
@@ -65,7 +65,7 @@ class Boosting(Learner):
 
     Notes
     -----
-    The trees see the raw treatment (a number, or an indicator per arm) and the formula's columns without the treatment. Mu is
+    The trees use the raw treatment (a number, or an indicator per arm) and the formula's columns without the treatment. Mu is
     boosted by squared error, or by cross-entropy of a logit if ``family="binomial"``.
 
     rr is boosted on a table with every row at every point where its moment reads mu. The gradient of the Riesz loss is

@@ -59,7 +59,7 @@ class Trees:
         number, splits = np.arange(nodes), self.splits[:, None]
         real = number < splits
         for child in (self.left, self.right):
-            inner = (child > number) & (child < splits)  # a child comes after its parent: no way leads back
+            inner = (child > number) & (child < splits)  # a child comes after its parent, so there are no cycles
             leaf = (child < 0) & (child >= -splits - 1)
             if not (inner | leaf | ~real).all():
                 raise ValueError("trees with a wrong child")
@@ -81,9 +81,9 @@ class Trees:
         for tree, splits in enumerate(self.splits):
             node = np.full(len(columns), 0 if splits else -1)
             while (inside := points[node >= 0]).size:
-                here = node[inside]
-                low = columns[inside, self.feature[tree, here]] <= self.threshold[tree, here]
-                node[inside] = np.where(low, self.left[tree, here], self.right[tree, here])
+                nodes = node[inside]
+                low = columns[inside, self.feature[tree, nodes]] <= self.threshold[tree, nodes]
+                node[inside] = np.where(low, self.left[tree, nodes], self.right[tree, nodes])
             total += self.values[tree, -node - 1]
         return total * self.factor + self.start
 

@@ -67,22 +67,40 @@ class Splines(Learner):
     1500 distinct values or more, at quantiles of the values that are not mass points. These inputs and their products with the
     treatment have a ridge penalty per group (a covariate's line, its bends, its indicators, and the products of each with the
     treatment), found from second moments alone; groups that explain no more than noise are dropped. Then products of the lines
-    and first bends of the five strongest covariates are tried in the same way, with both held constant beyond the outer knots.
+    and first bends of pairs of covariates are tried in the same way, with both held constant beyond the outer knots: the five
+    strongest covariates with each other, and up to ten pairs whose product the function misses by more than chance would.
     Lines with a single penalty are tried, too, and, if the treatment has arms, a regression of mu for each arm. The leave-one-out
     loss chooses: the squared error for mu, the Riesz loss for rr. Under ``family="binomial"`` mu is then a logistic regression on
     the features that were chosen.
 
-    The representer is learned up to scale, which comes from the estimation sample. With more than 20,000 rows in a training
+    A covariate that matters for rr, but too little for mu to be chosen there, would still bias the estimate, by the product of both
+    effects. So the covariates' features that were chosen for rr then join mu, and those of mu join rr (``double_selection``).
+
+    A constrained representer is learned up to scale, which comes from the estimation sample. Propensities give it with its scale;
+    on 150 random worlds (binary treatment, even seeds, one repeat) the root mean square distance of the stack's estimate from the
+    oracle's was 0.59 oracle standard errors with constrained splines and 0.47 with propensities.
+
+    With more than 20,000 rows in a training
     set (fewer if there are many features), a random part of them is used, drawn from the seed.
+
+    References
+    ----------
+    Belloni, Chernozhukov and Hansen (2014), "Inference on treatment effects after selection among high-dimensional controls".
+    Gruber, Phillips, Lee and van der Laan (2022), "Data-adaptive selection of the propensity score truncation level for
+    inverse-probability-weighted and targeted maximum likelihood estimators of marginal point treatment effects".
 
     Examples
     --------
-    >>> import riesz
-    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
-    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Splines())
-    >>> fit.tidy()[["term", "estimate", "std_error"]].round(1)
-      term  estimate  std_error
-    0  ATE       0.9        0.2
+    The product of two of twenty covariates confounds, and neither matters by itself; the effect is 1:
+
+    >>> import numpy as np, pandas as pd, riesz
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.normal(size=(2000, 20))
+    >>> a = (rng.uniform(size=2000) < 1 / (1 + np.exp(-x[:, 3] * x[:, 4]))).astype(float)
+    >>> data = pd.DataFrame(x).add_prefix("x").assign(a=a, y=a + 2 * x[:, 3] * x[:, 4] + rng.normal(size=2000))
+    >>> fits = [riesz.ate("y ~ treat(a) + .", data, learner=learner) for learner in (riesz.Splines(), riesz.Linear())]
+    >>> [round(float(fit.params.iloc[0]), 1) for fit in fits]
+    [1.0, 2.4]
     """
 
     one_thread: ClassVar[bool] = True

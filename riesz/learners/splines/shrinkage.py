@@ -1,7 +1,7 @@
 r"""Group-wise ridge penalties from second moments alone: automatic relevance determination.
 
-With many covariates of which few matter, one penalty shrinks everything. Here each group g of features has a prior variance
-:math:`\tau_g`. Both problems are quadratic, :math:`\theta'S\theta - 2 b'\theta` with :math:`S = E_n[\phi\phi']`, and
+With many covariates of which few matter, a single penalty shrinks all of them too much. Here each group g of features has a prior
+variance :math:`\tau_g`. Both problems are quadratic, :math:`\theta'S\theta - 2 b'\theta` with :math:`S = E_n[\phi\phi']`, and
 :math:`b = E_n[\phi y]` for mu or :math:`b = E_n[m(\phi)]` for rr. Given the variances,
 
 .. math:: A = \{S + \mathrm{diag}(\lambda)\}^{-1}, \quad \theta = A b, \quad \lambda_g = \frac{\sigma^2}{N \tau_g}, \quad
@@ -9,7 +9,7 @@ With many covariates of which few matter, one penalty shrinks everything. Here e
 
 MacKay's fixed point of the marginal likelihood under a prior proportional to :math:`\tau_g^{-\kappa / 2}`. With kappa = 0 about
 a third of the groups that do not matter would stay, each with a little noise, and there are many of them. A group that explains
-less than noise would is driven to zero and leaves, so that later steps are cheap. :math:`\sigma^2` is the size of the noise in
+less than noise is shrunk to zero and dropped, so that later steps are fast. :math:`\sigma^2` is the size of the noise in
 b: the errors' variance for mu; for rr the mean over features of :math:`E_n[(m(\phi_j) - \phi_j \alpha)^2] / S_{jj}`.
 
 References
@@ -32,7 +32,7 @@ from riesz.crossfit.threads import go_on
 Numbers = npt.NDArray[np.intp]
 
 _STEPS = 12
-_GONE = 0.02  # a group whose features together determine less than this share of a parameter each leaves
+_GONE = 0.02  # a group whose features together determine less than this share of a parameter each is dropped
 _VANISHES = 1e-12  # mean square, relative to the largest, of a feature that is zero at the observed rows
 _LARGEST = 1e8  # penalty, in units of a feature's mean square
 
@@ -103,12 +103,12 @@ def group_penalties(problem: Quadratic, groups: Numbers, sparsity: float, start:
         gram = problem.gram[np.ix_(kept, kept)]
         inverse = _inverse(gram, penalty, size[kept])
         theta = inverse @ problem.linear[kept]
-        known = 1.0 - penalty * inverse.diagonal()
-        whole = np.zeros(len(size))
-        whole[kept] = theta
-        sigma = problem.noise(whole, float(known.sum()))
+        determined = 1.0 - penalty * inverse.diagonal()
+        theta_of_all = np.zeros(len(size))
+        theta_of_all[kept] = theta
+        sigma = problem.noise(theta_of_all, float(determined.sum()))
         _, place, counts = np.unique(groups[kept], return_inverse=True, return_counts=True)
-        gamma = np.bincount(place, known)
+        gamma = np.bincount(place, determined)
         square = np.bincount(place, theta**2)
         variance = square / (gamma + sparsity)
         updated = sigma / (problem.rows * np.maximum(variance, 1e-300))[place]
@@ -124,7 +124,7 @@ def group_penalties(problem: Quadratic, groups: Numbers, sparsity: float, start:
 
 
 def identified(gram: Array) -> npt.NDArray[np.bool_]:
-    """Which features are not zero at all observed rows, as those are that only a reading beyond these rows sees."""
+    """Which features are not zero at all observed rows, unlike features that differ from zero only at readings."""
     size = gram.diagonal()
     return np.asarray(size > _VANISHES * size.max())
 
