@@ -63,7 +63,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "moved covariates": "moves, or differentiates along, a covariate",
         "slope of a covariate": "moves, or differentiates along, a covariate",
     },
-    "boosting": dict.fromkeys(["ade", "ipe", "slope of a covariate"], "reads a derivative of mu, and riesz.Boosting"),
+    "boosting": {"slope of a covariate": "reads a derivative of mu along a covariate"},
     "dragonnet": {
         "a policy of the treated share": "depends on the arms of other rows",
         **dict.fromkeys(DOSES, "the treatment is a number; expected arms"),
