@@ -123,7 +123,7 @@ class DragonNet(ArmByArm):
         return f"DragonNet{' (SRR)' if self.srr else ''}"
 
     def _known_functions(self, sample: Design) -> Array:
-        coefficients = arm_coefficients(sample, "DragonNet")
+        coefficients = arm_coefficients(sample, "DragonNet").dense()
         at_observed_arm = coefficients[:, :, arm_numbers(sample.treatment), sample.index]
         return np.concatenate([at_observed_arm[:, 0], at_observed_arm[:, 1]])
 
