@@ -17,6 +17,7 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_labels
+from riesz.design.arm_numbers import arm_numbers
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Points
 from riesz.learners.base import Fit
@@ -25,7 +26,6 @@ from riesz.learners.propensity.representer import (
     Normal,
     Pieces,
     arm_coefficients,
-    arm_numbers,
     arm_representer,
     at_arms,
     linked_at_arms,

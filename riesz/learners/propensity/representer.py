@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
+from riesz.design.arm_numbers import arm_numbers, arms_of_readings
 from riesz.design.compact import Compact
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Look
@@ -31,11 +32,6 @@ from riesz.errors import LearnerError
 _WHO = "riesz.Propensity"
 _INSTEAD = "Use learner='linear' or learner='madnet', which learn the representer without a formula for it."
 NOTABLE = 0.01  # share of rows with changed propensities from which the summary mentions them
-
-
-def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
-    """The arm, 0 the reference, from the raw treatment of shape (n, t)."""
-    return np.asarray(treatment @ np.arange(1, treatment.shape[1] + 1), dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -221,14 +217,14 @@ def arm_representer(coefficients: ArmCoefficients, p: Array, clip: float = 0.0) 
 def at_arms(values: Array, design: Design) -> Evaluation:
     """A function given by its values in every arm, shape (arms, n), at a design's rows and readings."""
     rows = np.arange(len(design))
-    read = np.stack([values[arm_numbers(reading.kept_treatment.distinct()), rows] for reading in design.readings()])
+    read = np.stack([values[arms, rows] for arms in arms_of_readings(design)])
     return Evaluation(values[arm_numbers(design.treatment), rows], read, np.zeros_like(read))
 
 
 def linked_at_arms(functions: ArmFunctions, design: Design) -> Linked:
     """A function per component, given by its values in the arms, where its component reads mu."""
     n, links = len(design), design.links
-    arms = [arm_numbers(reading.kept_treatment.distinct()) for reading in design.readings()]
+    arms = arms_of_readings(design)
     codes, observed, read = (
         arm_numbers(design.treatment),
         np.zeros((len(functions.values), n)),
