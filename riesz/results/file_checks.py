@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.crossfit.crossfit import Candidate
+from riesz.crossfit.candidates import Candidate
 from riesz.crossfit.stacking import Stacking
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.compact import Compact

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array, ratio
-from riesz.crossfit.crossfit import CrossFit
+from riesz.crossfit.candidates import CrossFit
 from riesz.crossfit.stacking import Stacking
 from riesz.design.arm_numbers import arm_numbers
 from riesz.design.design import Design
