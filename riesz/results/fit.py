@@ -14,7 +14,7 @@ from riesz.crossfit.candidates import CrossFit
 from riesz.crossfit.splits import warn_of_cut_clusters
 from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
-from riesz.diagnostics.warnings import Concerns
+from riesz.diagnostics.concerns import Concerns
 from riesz.diagnostics.overlap import Overlap
 from riesz.diagnostics.sensitivity import Elements
 from riesz.errors import RieszError, nearest
