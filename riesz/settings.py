@@ -16,7 +16,8 @@ from typing import Any, Literal, TypedDict, get_type_hints
 
 import numpy as np
 
-from riesz.crossfit.crossfit import CrossFit, Problem, cross_fit
+from riesz.crossfit.candidates import CrossFit
+from riesz.crossfit.crossfit import Problem, cross_fit
 from riesz.crossfit.trimming import Trimming, read_trim, trim
 from riesz.errors import ArgumentError, DataError, FormulaError, LearnerError, nearest
 from riesz.estimators import ESTIMATORS

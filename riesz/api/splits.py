@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from riesz.crossfit.copies import find_copies
-from riesz.crossfit.crossfit import Split, check_splits, make_splits, warn_of_cut_clusters
 from riesz.crossfit.folds import Labels, draw_labels
+from riesz.crossfit.splits import Split, check_splits, make_splits, warn_of_cut_clusters
 from riesz.design.design import Blueprint
 from riesz.design.table import ClusterLabels
 from riesz.errors import DataError

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize, nnls
 
 from riesz.arrays import Array, ratio
+from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Links
 from riesz.predictions import Predictions
@@ -143,21 +144,6 @@ def combine(candidates: Sequence[Predictions], stacking: Stacking, design: Desig
         first.links,
     )
     return Predictions(mu, rr, scale_free=True)
-
-
-def reading_arms(design: Design) -> tuple[Codes, Codes] | None:
-    """The arm of each row, shape (n,), and of each reading, shape (R, n); None if mu is not read in arms alone.
-
-    Arms are numbered by the treatment's indicators, the reference 0, so that new rows need not have every arm.
-    """
-    if design.strata is None or design.is_derivative.any():
-        return None
-    treatments = [design.treatment, *(point.kept_treatment.distinct() for point in design.readings())]
-    if not all(np.isin(there, (0.0, 1.0)).all() and (there.sum(axis=1) <= 1).all() for there in treatments):
-        return None
-    numbers = np.arange(1, design.treatment.shape[1] + 1)
-    codes = [np.broadcast_to(there @ numbers, len(design)).astype(np.intp) for there in treatments]
-    return codes[0], np.stack(codes[1:])
 
 
 def _level(levels: Array, arms: tuple[Codes, Codes] | None, links: Links) -> tuple[Array, Array]:

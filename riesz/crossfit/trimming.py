@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from riesz.arrays import Array
-from riesz.crossfit.crossfit import CrossFit, trimmed
+from riesz.crossfit.candidates import CrossFit
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.predictions import Predictions, cap
@@ -96,3 +96,11 @@ def _quantile(values: Array, weights: Array, share: float) -> float:
     below = np.cumsum(weights[order])
     at = int(np.searchsorted(below, share * below[-1] * (1 - 1e-12)))
     return float(values[order[min(at, len(values) - 1)]])
+
+
+def trimmed(crossfit: CrossFit, caps: Array) -> CrossFit:
+    """A cross-fit with |rr| capped; ``caps`` has shape (repeats, K)."""
+    if np.isinf(caps).all():
+        return crossfit
+    capped = tuple(cap(predictions, most) for predictions, most in zip(crossfit.untrimmed, caps, strict=True))
+    return replace(crossfit, predictions=capped, caps=caps)

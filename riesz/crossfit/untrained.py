@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from riesz.crossfit.crossfit import Split
+from riesz.crossfit.splits import Split
 from riesz.design.design import Design
 from riesz.errors import DataError, listing
 from riesz.syntax.caller import warn

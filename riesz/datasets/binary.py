@@ -11,6 +11,7 @@ with c = 0.1, s = 1 for good overlap and c = 0.02, s = 2.5 for weak overlap.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,4 @@ BINARY = Simulation(
     questions=questions(),
 )
 
-WEAK_OVERLAP = Simulation(
-    name="weak_overlap",
-    formula=FORMULA,
-    covariates=COVARIATES,
-    assignment=Arms("a", (0.0, 1.0), _weak),
-    mean=_mu,
-    outcome=Normal(sd=1.5),
-    questions=questions(),
-)
+WEAK_OVERLAP = replace(BINARY, name="weak_overlap", assignment=Arms("a", (0.0, 1.0), _weak))

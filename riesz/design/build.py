@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.design.compact import compact
+from riesz.design.compact import Compact, compact
 from riesz.design.design import Base, Blueprint, Design
 from riesz.design.moment import Linked, Links, Look, Moment, Points
 from riesz.design.table import LARGEST, SMALLEST
@@ -239,12 +239,22 @@ def _find_reading(
 def _points(
     columns: Columns, treatment: Treatment, changes: Mapping[str, pd.Series], wrt: str | None, data: pd.DataFrame
 ) -> Points:
-    inputs = compact(treatment.inputs(replace_columns(data, changes)))
+    inputs = _treatment_inputs(treatment, replace_columns(data, changes))
     if wrt is None:
         where, values = columns.at(changes)
         return Points(where, compact(values), None, inputs, 0.0)
     where, values, tangents = columns.tangent(changes, wrt)
     return Points(where, compact(values), tangents, inputs, float(wrt == treatment.name))
+
+
+def _treatment_inputs(treatment: Treatment, data: pd.DataFrame) -> Compact:
+    """The raw treatment; of one row if all rows are in the same arm, as they are at the readings of an arm."""
+    if treatment.categorical:
+        arms = treatment.numbers(data)
+        if (arms == arms[0]).all():
+            (constants,) = treatment.inputs(data.iloc[:1])
+            return Compact(constants, np.empty(0, dtype=np.intp), np.empty((len(data), 0)))
+    return compact(treatment.inputs(data))
 
 
 def looks(
@@ -261,7 +271,7 @@ def looks(
         along: Literal["value", "treatment", "other"] = "other"
         if reading.wrt in (None, treatment.name):
             along = "value" if reading.wrt is None else "treatment"
-        inputs = treatment.inputs(replace_columns(sample.data, changes))
+        inputs = _treatment_inputs(treatment, replace_columns(sample.data, changes))
         return Look(reading.weight, inputs, along, bool(changes.keys() - {treatment.name}))
 
     return tuple(tuple(look(reading) for reading in component.moment(Mu(), data).readings) for component in components)

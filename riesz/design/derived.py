@@ -176,7 +176,10 @@ def _looks_of(
 
     def looks(treatment: Array) -> tuple[tuple[Look, ...], ...]:
         return tuple(
-            tuple(replace(look, weight=look.weight[rows], treatment=look.treatment[rows]) for look in component)
+            tuple(
+                replace(look, weight=look.weight[rows], kept_treatment=look.kept_treatment.take(rows))
+                for look in component
+            )
             for component in looks_of_all(treatment[copies])
         )
 

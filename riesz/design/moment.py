@@ -226,7 +226,7 @@ class Look:
     Attributes
     ----------
     weight : ndarray, shape (n,)
-    treatment : ndarray, shape (n, t)
+    kept_treatment : Compact, n rows, t columns
         The raw treatment there.
     along : {"value", "treatment", "other"}
         Whether mu's value is read, its derivative along the treatment, or one along another column.
@@ -235,9 +235,14 @@ class Look:
     """
 
     weight: Array
-    treatment: Array
+    kept_treatment: Compact
     along: Literal["value", "treatment", "other"]
     moves_covariates: bool
+
+    @property
+    def treatment(self) -> Array:
+        """The raw treatment there, shape (n, t)."""
+        return self.kept_treatment.dense()
 
 
 @stored

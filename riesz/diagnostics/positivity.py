@@ -32,6 +32,7 @@ from scipy.special import expit
 
 from riesz.arrays import Array, ratio
 from riesz.crossfit.folds import draw_labels, draw_part
+from riesz.design.arm_numbers import arms_of_readings
 from riesz.design.design import Design
 
 SCARCE = (
@@ -259,7 +260,7 @@ def arm_weights(design: Design) -> Iterator[dict[int, Array] | None]:
     moves_more = [
         point.tangents is not None or bool(np.isin(design.covariates, point.columns).any()) for point in readings
     ]
-    arms = [point.kept_treatment.distinct() @ np.arange(1, _arms(design)) for point in readings]
+    arms = arms_of_readings(design)
     for component in range(design.components):
         by_arm: dict[int, Array] = {}
         read = [place for place in links.of(component) if weights[place].any()]

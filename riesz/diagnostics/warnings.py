@@ -10,24 +10,17 @@ would change a reader's conclusion. A number just below a threshold proves nothi
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from riesz.arrays import Array
-from riesz.design.design import Design
 from riesz.diagnostics.balance import joint_p_values
-from riesz.diagnostics.influence import Codes, heterogeneity, variance_parts
+from riesz.diagnostics.evidence import Evidence
+from riesz.diagnostics.influence import heterogeneity, variance_parts
 from riesz.diagnostics.overlap import share_outside
-from riesz.diagnostics.positivity import Positivity, TreatmentVariation
 from riesz.diagnostics.weights import MUCH, concentration
 from riesz.errors import listing
-from riesz.inference import Clusters, Weights
-from riesz.predictions import Predictions
 
 # E_n[rr beta] differs from h_n(beta), which is known, by more than this share and by more than this many standard errors. Chosen
 # on the simulations `binary` and `continuous` at even seeds (0 of 3,000 parameters flagged with `linear`, 0 of 320 with the
@@ -67,122 +60,6 @@ ARM_ROWS = 10  # two smaller arms may be separated by chance; two of this size, 
 CLUSTERS = 20  # fewer are too few for normal intervals,
 # and fewer in one arm: with 40 clusters, normal 95% intervals covered 84% with 2 treated, 88% with 5, 94% with 10
 ARM_CLUSTERS = 10
-
-_WIDTH = 90
-
-
-class Concerns(list[str]):
-    """Texts, one per concern: a list of str that is wrapped when printed and short HTML in notebooks.
-
-    Parameters
-    ----------
-    texts : iterable of str
-    if_none : str
-        What is printed if there are no texts.
-    urgent : int
-        How many of the first texts a summary reports before anything else.
-
-    Examples
-    --------
-    >>> from riesz.diagnostics.warnings import Concerns
-    >>> Concerns(["Only 3 clusters: normal intervals are then too short."])
-    - Only 3 clusters: normal intervals are then too short.
-    >>> Concerns([])
-    These checks found no problems.
-    """
-
-    def __init__(
-        self, texts: Iterable[str] = (), if_none: str = "These checks found no problems.", urgent: int = 0
-    ) -> None:
-        super().__init__(texts)
-        self.urgent = urgent
-        self._if_none = if_none
-
-    def __repr__(self) -> str:
-        lines = [textwrap.fill(text, _WIDTH, initial_indent="- ", subsequent_indent="  ") for text in self]
-        return "\n".join(lines) or self._if_none
-
-    def _repr_html_(self) -> str:
-        items = "".join(f"<li>{escape(text)}</li>" for text in self)
-        style = "max-width:56em;margin:0"
-        content = (
-            f'<ul style="{style}">{items}</ul>' if items else f'<div style="{style}">{escape(self._if_none)}</div>'
-        )
-        return f'<div class="riesz-warnings">{content}</div>'
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The tables, predictions and data that the rules use.
-
-    Attributes
-    ----------
-    predictions : Predictions
-        Averaged over repeats.
-    design : Design
-        The full sample.
-    names : sequence of str, length K
-        The parameters.
-    errors : pandas.Series
-        Their standard errors.
-    disagreement : ndarray, shape (K,)
-        How far apart the learners of a stack are, in units of the estimates; 0 for a single learner.
-    treatment : str
-        Name of the treatment.
-    arms : sequence of str
-        Labels of its arms, in the order of ``design.strata``; empty for a continuous treatment.
-    covariates : mapping of str to sequence of ndarray, each of shape (n,)
-        Each covariate as it is in the data, and as the formula transforms it.
-    positivity : Positivity or None
-        Overlap, judged by a separately learned propensity; None for a continuous treatment.
-    treatment_variation : TreatmentVariation or None
-        The variation of a continuous treatment that covariates do not explain; None for arms.
-    scale : pandas.DataFrame
-        From :func:`~riesz.diagnostics.weights.learned_scale`, of rr before trimming.
-    health : pandas.DataFrame
-        From :func:`~riesz.diagnostics.weights.representer_health`, with anchor errors.
-    balance : pandas.DataFrame
-        From :func:`~riesz.diagnostics.balance.balance_table`.
-    shapes : pandas.DataFrame
-        From :func:`~riesz.diagnostics.balance.shape_balance`.
-    stability : pandas.DataFrame
-        From :func:`~riesz.diagnostics.influence.by_fold`.
-    variation : ndarray, shape (n, K)
-        What the covariance is computed from, averaged over repeats.
-    weights : Weights
-    clusters : tuple of ndarray of int, each of shape (n,)
-    cluster_names : sequence of str
-    """
-
-    predictions: Predictions
-    design: Design
-    names: Sequence[str]
-    errors: pd.Series
-    disagreement: Array
-    treatment: str
-    arms: Sequence[str]
-    covariates: Mapping[str, Sequence[Array]]
-    positivity: Positivity | None
-    treatment_variation: TreatmentVariation | None
-    scale: pd.DataFrame
-    health: pd.DataFrame
-    balance: pd.DataFrame
-    shapes: pd.DataFrame
-    stability: pd.DataFrame
-    variation: Array
-    weights: Weights
-    clusters: Clusters
-    cluster_names: Sequence[str]
-
-    @property
-    def rows(self) -> float:
-        """Number of rows that the frequency weights represent."""
-        return float(self.weights.frequency.sum())
-
-    @property
-    def codes(self) -> Codes | None:
-        """Cluster of each row, by the first clustering variable; None without clusters."""
-        return self.clusters[0] if self.clusters else None
 
 
 def overlap_fails(evidence: Evidence) -> list[str]:

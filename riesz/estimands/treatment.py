@@ -80,9 +80,12 @@ class Treatment:
     def inputs(self, data: pd.DataFrame) -> Array:
         """The raw treatment as numbers: itself, or indicators of the arms other than the reference, shape (n, t)."""
         if self.categorical:
-            arms = pd.Index(self.levels).get_indexer(data[self.name])
-            return np.asarray(arms[:, None] == np.arange(1, len(self.levels)), dtype=float)
+            return np.asarray(self.numbers(data)[:, None] == np.arange(1, len(self.levels)), dtype=float)
         return self.values(data)[:, None]
+
+    def numbers(self, data: pd.DataFrame) -> npt.NDArray[np.intp]:
+        """The arm of each row by its place among the levels, for arms with labels; -1 for another label."""
+        return np.asarray(pd.Index(self.levels).get_indexer(data[self.name]), dtype=np.intp)
 
     def codes(self, data: pd.DataFrame) -> npt.NDArray[np.intp] | None:
         """The arm of each row, the reference 0, shape (n,); None for a continuous treatment."""

@@ -77,13 +77,8 @@ def forest(
     chosen = select([_table(fit, alpha) for fit in fits], keep, rename)
     parts = [table.assign(fit=name) for table, name in zip(chosen, labels, strict=True)]
     table = pd.concat(parts).rename_axis("parameter").reset_index()
-    parameters = table["parameter"].unique()
-    single = len(parameters) == 1 and len(fits) > 1
-    table = table.rename(
-        columns={"fit": "row", "parameter": "series"} if single else {"parameter": "row", "fit": "series"}
-    )
-    level = f"with {1 - alpha:.0%} interval" if table["low"].notna().any() else "(no standard error)"
-    return draw_intervals(table, f"{parameters[0] if single else 'Estimate'} {level}", ax, null)
+    table, what = _rows_and_series(table, "fit", single=table["parameter"].nunique() == 1 and len(fits) > 1)
+    return draw_intervals(table, f"{what} {_interval(table, 1 - alpha)}", ax, null)
 
 
 def _table(fit: Estimated, alpha: float) -> pd.DataFrame:
@@ -96,6 +91,20 @@ def _table(fit: Estimated, alpha: float) -> pd.DataFrame:
         },
         index=params.index.map(str),
     )
+
+
+def _rows_and_series(table: pd.DataFrame, other: str, *, single: bool) -> tuple[pd.DataFrame, str]:
+    """The columns ``row`` and ``series`` of :func:`draw_intervals`, and what the plot shows.
+
+    There is one row per parameter, with a series for each value of the column ``other``; for a single parameter, one row per value.
+    """
+    rows, series = (other, "parameter") if single else ("parameter", other)
+    what = str(table["parameter"].iloc[0]) if single else "Estimate"
+    return table.rename(columns={rows: "row", series: "series"}), what
+
+
+def _interval(table: pd.DataFrame, level: float) -> str:
+    return f"with {level:.0%} interval" if table["low"].notna().any() else "(no standard error)"
 
 
 def _with_estimate(table: pd.DataFrame) -> pd.DataFrame:
@@ -130,12 +139,8 @@ def estimators(fit: Fitted, *, null: float | None = 0.0, ax: Axes | None = None)
     """
     table = _with_estimate(fit.estimates).reset_index()  # there is no ipw if rr is learned for the errors of a logit
     table["estimator"] = table["estimator"].map(describe)
-    names = table["parameter"].unique()
-    roles = (
-        {"estimator": "row", "parameter": "series"} if len(names) == 1 else {"parameter": "row", "estimator": "series"}
-    )
-    label = f"{names[0]} with 95% interval" if len(names) == 1 else "Estimate with 95% interval"
-    return draw_intervals(table.rename(columns=roles), label, ax, null)
+    table, what = _rows_and_series(table, "estimator", single=table["parameter"].nunique() == 1)
+    return draw_intervals(table, f"{what} {_interval(table, 0.95)}", ax, null)
 
 
 @plot_of_fit
@@ -176,8 +181,7 @@ def candidates(fit: Fitted, parameter: str | None = None, *, null: float | None 
         label + weight if several and number < len(table) - 1 else label
         for number, (label, weight) in enumerate(zip(table.index, weights, strict=True))
     ]
-    interval = "with 95% interval" if table["low"].notna().any() else "(no standard error)"
-    ax = draw_intervals(table.assign(row=rows, series=name), f"{wrap(name, 30)} {interval}", ax, null)
+    ax = draw_intervals(table.assign(row=rows, series=name), f"{wrap(name, 30)} {_interval(table, 0.95)}", ax, null)
     if several:
         _mark_last(ax, float(table["estimate"].iloc[-1]))
     return ax

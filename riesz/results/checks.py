@@ -7,9 +7,11 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.diagnostics import diagnose
+from riesz.diagnostics.concerns import Concerns
+from riesz.diagnostics.evidence import Evidence
 from riesz.diagnostics.influence import by_fold, leave_one_out, normal_quantiles
 from riesz.diagnostics.overlap import Overlap, overlap
-from riesz.diagnostics.warnings import ALARMS, RULES, Concerns, Evidence
+from riesz.diagnostics.warnings import ALARMS, RULES
 from riesz.diagnostics.weights import learned_scale, representer_by_fold, with_anchor_errors
 from riesz.errors import RieszError, pick
 from riesz.predictions import average

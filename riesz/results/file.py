@@ -15,8 +15,10 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.crossfit.crossfit import Candidate, CrossFit, Split, trimmed
+from riesz.crossfit.candidates import Candidate, CrossFit
+from riesz.crossfit.splits import Split
 from riesz.crossfit.stacking import Stacking
+from riesz.crossfit.trimming import trimmed
 from riesz.design.design import Blueprint, Design
 from riesz.design.new_rows import Recipe
 from riesz.design.stored import from_stored, to_stored

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riesz.crossfit.crossfit import Candidate
+from riesz.crossfit.candidates import Candidate
 from riesz.crossfit.stacking import Stacking
+from riesz.design.arm_numbers import reading_arms
 from riesz.design.compact import Compact
 from riesz.design.design import Base, Design
 from riesz.design.moment import Evaluation, Linked, Links, Moment
@@ -251,7 +252,7 @@ def check_stacking(
 ) -> None:
     """Check the weights and losses of a stack of ``count`` candidates, and the candidates' scores."""
     components, n = design.components, len(design)
-    arms = 1 if design.strata is None else len(np.unique(design.strata))
+    arms = 1 if reading_arms(design) is None else design.treatment.shape[1] + 1
     _need(conforms(stacking, tuple[Stacking, ...]), "the weights of the stack")
     _need(len(stacking) == (repeats if count > 1 else 0), "not one set of weights per repeat")
     for weights in stacking:

@@ -10,12 +10,13 @@ from typing import Any, Literal, Self, final
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.crossfit.crossfit import CrossFit, warn_of_cut_clusters
+from riesz.crossfit.candidates import CrossFit
+from riesz.crossfit.splits import warn_of_cut_clusters
 from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
+from riesz.diagnostics.concerns import Concerns
 from riesz.diagnostics.overlap import Overlap
 from riesz.diagnostics.sensitivity import Elements
-from riesz.diagnostics.warnings import Concerns
 from riesz.errors import RieszError, nearest
 from riesz.estimators import Scores
 from riesz.inference import Alternatives

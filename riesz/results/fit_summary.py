@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from riesz.crossfit.crossfit import Candidate
+from riesz.crossfit.candidates import Candidate
 from riesz.diagnostics.weights import weighting_origin
 from riesz.estimators import describe
 from riesz.results.candidates import about_candidates, about_left_out, candidate_names

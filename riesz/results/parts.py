@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array, ratio
-from riesz.crossfit.crossfit import CrossFit
+from riesz.crossfit.candidates import CrossFit
 from riesz.crossfit.stacking import Stacking
+from riesz.design.arm_numbers import arm_numbers
 from riesz.design.design import Design
 from riesz.design.table import ClusterLabels
 from riesz.diagnostics.balance import balance_table, shape_balance
@@ -232,8 +233,7 @@ def mu_shares(stacking: Stacking, design: Design) -> Array:
     """Each candidate's share in mu, shape (J,); the mean over arms, weighted by their numbers of rows."""
     if len(stacking.mu) == 1:
         return np.asarray(stacking.mu[0])
-    assert design.strata is not None
-    sums = np.bincount(np.unique(design.strata, return_inverse=True)[1], weights=design.weights)
+    sums = np.bincount(arm_numbers(design.treatment), weights=design.weights, minlength=len(stacking.mu))
     return np.asarray(sums @ stacking.mu / sums.sum())
 
 

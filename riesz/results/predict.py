@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riesz.crossfit.crossfit import CrossFit
+from riesz.crossfit.candidates import CrossFit
 from riesz.crossfit.stacking import combine
 from riesz.design.design import Design
 from riesz.design.new_rows import extend

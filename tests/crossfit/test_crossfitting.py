@@ -13,8 +13,8 @@ from tqdm.auto import tqdm
 
 import riesz
 from riesz.crossfit import crossfit as crossfitting
-from riesz.crossfit.crossfit import make_splits
 from riesz.crossfit.folds import draw_labels
+from riesz.crossfit.splits import make_splits
 
 
 def test_every_row_is_predicted_once_by_a_fit_that_has_not_seen_it() -> None:

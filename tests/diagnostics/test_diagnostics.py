@@ -13,6 +13,7 @@ from scipy.special import expit
 import riesz
 from riesz.design.moment import Evaluation, Linked
 from riesz.diagnostics import warnings as concerns
+from riesz.diagnostics.concerns import Concerns
 from riesz.diagnostics.influence import heterogeneity
 from riesz.diagnostics.overlap import implied_propensity
 from riesz.diagnostics.weights import concentration, tail_index, weighting_origin
@@ -360,12 +361,12 @@ def test_concerns_are_a_list_that_reads_well(binary_frame: pd.DataFrame) -> None
     assert max(map(len, lines)) <= 90
     assert sum(line.startswith("- ") for line in lines) == len(words)
     assert " ".join(line[2:] for line in lines) == " ".join(words)
-    html = concerns.Concerns(["a < b", "c"])._repr_html_()
+    html = Concerns(["a < b", "c"])._repr_html_()
     assert "<li>a &lt; b</li><li>c</li>" in html
 
 
 def test_no_concerns_are_reported_as_such(binary_frame: pd.DataFrame) -> None:
-    none = concerns.Concerns()
+    none = Concerns()
     assert none == []
     assert repr(none) == "These checks found no problems."
     assert "<li>" not in none._repr_html_()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 import riesz
 from riesz import datasets
 from riesz.design.moment import Evaluation
+from riesz.estimands.linear_form import Mu
 from riesz.learners.propensity.fits import _normal
+from riesz.learners.propensity.representer import arm_coefficients, arm_representer, linked_at_arms
 
 pytest.importorskip("sklearn")
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -392,3 +395,65 @@ class TestRefusals:
     def test_no_scikit_learn(self, binary_frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "sklearn", None)
         self.refused("pip install scikit-learn", binary_frame, "y ~ treat(a) + x1", riesz.ate, "propensity")
+
+
+# the weights of arms
+
+ARM_MOMENTS = {
+    "ate": riesz.ATE(),
+    "att": riesz.ATT(),
+    "atc": riesz.ATC(),
+    "mean": riesz.Mean(["low", "high"]),
+    "policy": riesz.CustomMoment(
+        lambda mu, data: mu(data.assign(arm=np.where(data["x1"] > 0, "low", "high"))) - mu(data), name="policy"
+    ),
+    "weights of the arm": riesz.CustomMoment(
+        lambda mu, data: (data["arm"] == "low") * data["x1"] * (mu(data.assign(arm="high")) - 2 * mu(data)), name="low"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ARM_MOMENTS)
+@pytest.mark.parametrize("clip", [0.0, 0.1])
+def test_weights_of_arms_and_their_representer_by_hand(name: str, clip: float, arms_frame: pd.DataFrame) -> None:
+    """Row by row: what the moment multiplies each arm by if the row were in another, and the sum over these arms over p."""
+    blueprint = riesz.estimate("y ~ treat(arm) * x1", arms_frame, ARM_MOMENTS[name], learner="linear").model.blueprint
+    design, levels = blueprint.design, list(blueprint.treatment.levels)
+    coefficients = arm_coefficients(design)
+    expected = np.zeros((design.components, 3, 3, len(design)))
+    for source, level in enumerate(levels):
+        data = blueprint.treatment.set(blueprint.data, level)
+        for c, component in enumerate(blueprint.components):
+            for reading in component.moment(Mu(), data).readings:
+                for j, arm in enumerate(levels):
+                    expected[c, source, j] += np.where(reading.frame["arm"] == arm, reading.weight, 0.0)
+    np.testing.assert_array_equal(coefficients.dense(), expected)
+    p = np.random.default_rng(1).dirichlet(np.ones(3), len(design))
+    clipped = np.clip(p, clip, 1 - clip)
+    alpha = np.zeros((design.components, 3, len(design)))
+    for j in range(3):
+        others = [i for i in range(3) if i != j]
+        share = np.stack([p[:, i] / p[:, others].sum(axis=1) for i in others]) * (1 - clipped[:, j])
+        alpha[:, j] = expected[:, j, j] + (expected[:, others, j] * share).sum(axis=1) / clipped[:, j]
+    functions = arm_representer(coefficients, p, clip)
+    np.testing.assert_allclose(functions.dense(), alpha, rtol=1e-12, atol=1e-12)
+    rr, rows = linked_at_arms(functions, design), np.arange(len(design))
+    np.testing.assert_array_equal(rr.observed, functions.dense()[:, design.strata, rows])
+    some = rows[::3]
+    np.testing.assert_array_equal(coefficients[..., some].dense(), expected[..., some])
+
+
+def test_representers_of_many_arms_need_little_memory() -> None:
+    """In proportion to the number of arms times rows, not to a power of it."""
+    arms, n = 25, 800
+    x, arm = np.random.default_rng(1).normal(size=n), np.arange(n) % arms
+    frame = pd.DataFrame({"y": x + arm, "arm": [f"g{k:02d}" for k in arm], "x": x})
+    design = riesz.ate("y ~ treat(arm) + x", frame, learner="linear").model.blueprint.design
+    p = np.full((n, arms), 1 / arms)
+    tracemalloc.start()
+    try:
+        linked_at_arms(arm_representer(arm_coefficients(design), p), design)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * 8 * arms * n

@@ -352,7 +352,7 @@ def test_errors(fit: riesz.Results, many: riesz.Results, frame: pd.DataFrame, mo
     with pytest.raises(riesz.RieszError, match="most=0"):
         fit.plot("balance", most=0)
     alone = riesz.ate("y ~ treat(a) * x1", frame, learner="kernel_embedding", folds=1)
-    assert alone.plot("estimators").get_xlabel() == "ATE with 95% interval"
+    assert alone.plot("estimators").get_xlabel() == "ATE (no standard error)"
     assert alone.plot("forest").get_xlabel() == "Estimate (no standard error)"
     for kind in ("panels", "balance", "overlap", "representer", "qq", "influence", "sensitivity"):
         with pytest.raises(riesz.RieszError, match="no Riesz representer"):

@@ -15,6 +15,7 @@ import pytest
 
 import riesz
 from riesz.diagnostics import warnings as concerns
+from riesz.diagnostics.evidence import Evidence
 from riesz.estimators import ESTIMATORS
 from riesz.inference import Projection, Sampling, infer
 from riesz.results.effects import Effects, EffectsParts
@@ -125,7 +126,7 @@ def test_classes_are_abstract_or_final() -> None:
 
 
 def test_a_warning_is_one_function_and_one_line(binary_frame: pd.DataFrame) -> None:
-    def large_errors(evidence: concerns.Evidence) -> list[str]:
+    def large_errors(evidence: Evidence) -> list[str]:
         return [f"The standard error of {name} is {error:.2f}." for name, error in evidence.errors.items()]
 
     fit = riesz.ate(FORMULA, binary_frame, learner="linear")

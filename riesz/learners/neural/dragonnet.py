@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
+from riesz.design.arm_numbers import arm_numbers
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.checks import check_number, check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss
-from riesz.learners.propensity.representer import NOTABLE, arm_coefficients, arm_numbers
+from riesz.learners.propensity.representer import NOTABLE, arm_coefficients
 from riesz.storage.coding import stored
 
 
@@ -123,7 +124,7 @@ class DragonNet(ArmByArm):
         return f"DragonNet{' (SRR)' if self.srr else ''}"
 
     def _known_functions(self, sample: Design) -> Array:
-        coefficients = arm_coefficients(sample, "DragonNet")
+        coefficients = arm_coefficients(sample, "DragonNet").dense()
         at_observed_arm = coefficients[:, :, arm_numbers(sample.treatment), sample.index]
         return np.concatenate([at_observed_arm[:, 0], at_observed_arm[:, 1]])
 

@@ -17,14 +17,15 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_labels
+from riesz.design.arm_numbers import arm_numbers
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Points
 from riesz.learners.base import Fit
 from riesz.learners.propensity.representer import (
+    ArmCoefficients,
     Normal,
     Pieces,
     arm_coefficients,
-    arm_numbers,
     arm_representer,
     at_arms,
     linked_at_arms,
@@ -51,8 +52,8 @@ class ArmsFit(Fit):
         A fitted classifier of the arms 0, 1, ...
     sample : Design
         The sample that the training rows belong to.
-    coefficients : ndarray, shape (K, arms, arms, n of the sample)
-        The weights of its moment in the arms, as :func:`~riesz.learners.propensity.representer.arm_coefficients` returns them.
+    coefficients : ArmCoefficients
+        The weights of its moment in the arms.
     clip : float
     clipped : float
         Share of clipped rows among those outside the training set; of the training rows if there are no others.
@@ -61,7 +62,7 @@ class ArmsFit(Fit):
     outcomes: tuple[Regression, ...]
     propensity: Any
     sample: Design
-    coefficients: Array
+    coefficients: ArmCoefficients
     clip: float
     clipped: float
 
@@ -81,9 +82,11 @@ class ArmsFit(Fit):
         return pd.DataFrame()
 
 
-def fit_arms(design: Design, seed: int, outcome: Any, propensity: Any, coefficients: Array, clip: float) -> ArmsFit:
+def fit_arms(
+    design: Design, seed: int, outcome: Any, propensity: Any, coefficients: ArmCoefficients, clip: float
+) -> ArmsFit:
     """Fit one outcome model per arm, and a classifier of the arms."""
-    arms = coefficients.shape[1]
+    arms = coefficients.arms
     codes, x, weights = arm_numbers(design.treatment), _covariates(design), design.weights
     first, *seeds = _seeds(seed, arms + 1)
     classifier = fitted(propensity, first, x, codes, weights)

@@ -15,13 +15,16 @@ distribution, rr at any treatment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import EllipsisType
 
 import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
+from riesz.design.arm_numbers import arm_numbers, arms_of_readings
+from riesz.design.compact import Compact
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Look
 from riesz.errors import LearnerError
@@ -31,9 +34,57 @@ _INSTEAD = "Use learner='linear' or learner='madnet', which learn the represente
 NOTABLE = 0.01  # share of rows with changed propensities from which the summary mentions them
 
 
-def arm_numbers(treatment: Array) -> npt.NDArray[np.intp]:
-    """The arm, 0 the reference, from the raw treatment of shape (n, t)."""
-    return np.asarray(treatment @ np.arange(1, treatment.shape[1] + 1), dtype=np.intp)
+@dataclass(frozen=True)
+class ArmWeight:
+    """The weight of a component on an arm, for rows that are observed in any of some arms, the sources.
+
+    Attributes
+    ----------
+    sources : ndarray of bool, shape (arms,)
+    weight : ndarray, shape (n,)
+    """
+
+    sources: npt.NDArray[np.bool_]
+    weight: Array
+
+
+@dataclass(frozen=True)
+class ArmCoefficients:
+    """The weight of each component on arm j for a row observed in arm i.
+
+    Kept only where it is not zero, and once if it is the same for several i: of J arms, a moment reads few, and its weights seldom
+    depend on the arm that a row is observed in.
+
+    Attributes
+    ----------
+    arms : int
+    weights : tuple of mapping, one per component
+        From an arm j to its weights, whose sources i differ.
+    n : int
+        Number of rows.
+    """
+
+    arms: int
+    weights: tuple[Mapping[int, Sequence[ArmWeight]], ...]
+    n: int
+
+    def __getitem__(self, key: tuple[EllipsisType, Rows]) -> ArmCoefficients:
+        """Some of the rows: ``coefficients[..., rows]``."""
+        _, rows = key
+        weights = tuple(
+            {arm: [ArmWeight(part.sources, part.weight[rows]) for part in parts] for arm, parts in by_arm.items()}
+            for by_arm in self.weights
+        )
+        return ArmCoefficients(self.arms, weights, len(range(self.n)[rows]) if isinstance(rows, slice) else len(rows))
+
+    def dense(self) -> Array:
+        """All of them, shape (K, arms i, arms j, n)."""
+        table = np.zeros((len(self.weights), self.arms, self.arms, self.n))
+        for component, by_arm in enumerate(self.weights):
+            for arm, parts in by_arm.items():
+                for part in parts:
+                    table[component, part.sources, arm] = part.weight
+        return table
 
 
 def need_arms(sample: Design, who: str) -> None:
@@ -53,15 +104,15 @@ def need_arms(sample: Design, who: str) -> None:
     arm_coefficients(sample, who)
 
 
-def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
-    """The weight of each component on arm j for a row observed in arm i, shape (K, arms i, arms j, n).
+def arm_coefficients(sample: Design, who: str = _WHO) -> ArmCoefficients:
+    """The weight of each component on arm j for a row observed in arm i.
 
     Refuses a moment that has no such weights; the error names the learner ``who``.
     """
     n, arms = len(sample), sample.treatment.shape[1] + 1
-    coefficients = np.zeros((sample.components, arms, arms, n))
+    collected: list[dict[int, list[ArmWeight]]] = [{} for _ in range(sample.components)]
     for source in range(arms):
-        for c, looks in enumerate(_looks(sample, np.full(n, float(source)), who)):
+        for by_arm, looks in zip(collected, _looks(sample, np.full(n, float(source)), who), strict=True):
             for look in looks:
                 _need_treatment_only(look, who)
                 if look.along != "value":
@@ -69,28 +120,82 @@ def arm_coefficients(sample: Design, who: str = _WHO) -> Array:
                         f"{who} derives the Riesz representer from the arms' propensities, but this moment reads a derivative "
                         f"of mu. {_INSTEAD}"
                     )
-                coefficients[c, source, arm_numbers(look.treatment), np.arange(n)] += look.weight
+            for arm, weight in _sums_by_arm((look.kept_treatment, look.weight) for look in looks).items():
+                _add_source(by_arm.setdefault(arm, []), np.arange(arms) == source, weight)
+    coefficients = ArmCoefficients(arms, tuple(collected), n)
     _need_row_by_row(sample, coefficients, who)
     return coefficients
 
 
-def _need_row_by_row(sample: Design, coefficients: Array, who: str) -> None:
+def _sums_by_arm(reads: Iterable[tuple[Compact, Array]]) -> dict[int, Array]:
+    """The sums of weights on each arm, given the treatment and the weight of each reading; arms without weight are left out."""
+    sums: dict[int, Array] = {}
+    for treatment, weight in reads:
+        arms = arm_numbers(treatment.distinct())
+        for arm in map(int, np.unique(arms)):
+            here = weight if treatment.is_constant else np.where(arms == arm, weight, 0.0)
+            sums[arm] = sums[arm] + here if arm in sums else here
+    return {arm: weight for arm, weight in sums.items() if weight.any()}
+
+
+def _add_source(parts: list[ArmWeight], source: npt.NDArray[np.bool_], weight: Array) -> None:
+    """Add the weight of rows that are observed in one more arm to those of the others."""
+    for place, part in enumerate(parts):
+        if np.array_equal(part.weight, weight):
+            parts[place] = ArmWeight(part.sources | source, part.weight)
+            return
+    parts.append(ArmWeight(source, weight))
+
+
+def _need_row_by_row(sample: Design, coefficients: ArmCoefficients, who: str) -> None:
     """Refuse a moment whose weights of a row depend on the arms of other rows."""
-    by_row = coefficients[:, arm_numbers(sample.treatment), :, sample.index]  # (n, K, arms)
-    expected = np.zeros_like(by_row)
-    arms = [arm_numbers(reading.treatment) for reading in sample.readings()]
-    links = sample.links
-    for component, reading, weights in zip(links.component, links.reading, sample.link_weights, strict=True):
-        expected[sample.index, component, arms[reading]] += weights
-    if not np.allclose(by_row, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max()):
-        raise LearnerError(
-            f"{who} evaluates the moment of each row in every arm, but here that depends on the arms of other rows "
-            "(on the treatment's mean, say). Write such a statistic as a number, computed beforehand, or divide by it through a "
-            f"normalizer. {_INSTEAD}"
-        )
+    codes, links = arm_numbers(sample.treatment), sample.links
+    readings, weights, zero = sample.readings(), sample.link_weights, np.zeros(len(sample))
+    expected = [
+        _sums_by_arm((readings[links.reading[place]].kept_treatment, weights[place]) for place in links.of(component))
+        for component in range(sample.components)
+    ]
+    largest = max((np.abs(weight).max() for by_arm in expected for weight in by_arm.values()), default=0.0)
+    for parts_by_arm, by_arm in zip(coefficients.weights, expected, strict=True):
+        for arm in parts_by_arm.keys() | by_arm.keys():
+            observed = sum(
+                (np.where(part.sources[codes], part.weight, 0.0) for part in parts_by_arm.get(arm, ())), zero
+            )
+            if not np.allclose(observed, by_arm.get(arm, zero), rtol=1e-6, atol=1e-9 * largest):
+                raise LearnerError(
+                    f"{who} evaluates the moment of each row in every arm, but here that depends on the arms of other rows "
+                    "(on the treatment's mean, say). Write such a statistic as a number, computed beforehand, or divide by it "
+                    f"through a normalizer. {_INSTEAD}"
+                )
 
 
-def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
+@dataclass(frozen=True)
+class ArmFunctions:
+    """A function of the treatment and the covariates for each component.
+
+    Attributes
+    ----------
+    arms : int
+    values : tuple of mapping, one per component
+        From an arm to the function's values there, shape (n,); in other arms it is zero.
+    n : int
+        Number of rows.
+    """
+
+    arms: int
+    values: tuple[Mapping[int, Array], ...]
+    n: int
+
+    def dense(self) -> Array:
+        """The values in every arm, shape (K, arms, n)."""
+        table = np.zeros((len(self.values), self.arms, self.n))
+        for component, by_arm in enumerate(self.values):
+            for arm, values in by_arm.items():
+                table[component, arm] = values
+        return table
+
+
+def arm_representer(coefficients: ArmCoefficients, p: Array, clip: float = 0.0) -> ArmFunctions:
     """The representer at every arm.
 
     If an arm's propensity is clipped, the other arms share the remaining probability in proportion to their propensities, for this
@@ -98,7 +203,7 @@ def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
 
     Parameters
     ----------
-    coefficients : ndarray, shape (K, arms, arms, n)
+    coefficients : ArmCoefficients
     p : ndarray, shape (n, arms)
         Propensities, which sum to one.
     clip : float
@@ -106,28 +211,49 @@ def arm_representer(coefficients: Array, p: Array, clip: float = 0.0) -> Array:
 
     Returns
     -------
-    ndarray, shape (K, arms, n)
+    ArmFunctions
     """
     clipped = np.clip(p, clip, 1.0 - clip)
-    others = 1.0 - np.eye(p.shape[1])
     p = np.maximum(p, 1e-12)  # avoids division by zero
-    rest = np.einsum("cijn,ij,ni->cjn", coefficients, others, p)
-    return np.asarray(np.einsum("cjjn->cjn", coefficients) + rest * ((1.0 - clipped) / (p @ others * clipped)).T)
+    odds = (1.0 - clipped) / (p @ (1.0 - np.eye(p.shape[1])) * clipped)
+
+    def at_arm(arm: int, parts: Sequence[ArmWeight]) -> Array:
+        total = np.zeros(len(p))
+        for part in parts:
+            others = part.sources & (np.arange(len(part.sources)) != arm)
+            if others.any():
+                total += part.weight * (p @ others.astype(float)) * odds[:, arm]
+            if part.sources[arm]:
+                total += part.weight
+        return total
+
+    values = tuple({arm: at_arm(arm, parts) for arm, parts in by_arm.items()} for by_arm in coefficients.weights)
+    return ArmFunctions(coefficients.arms, values, len(p))
 
 
 def at_arms(values: Array, design: Design) -> Evaluation:
     """A function given by its values in every arm, shape (arms, n), at a design's rows and readings."""
     rows = np.arange(len(design))
-    read = np.stack([values[arm_numbers(reading.treatment), rows] for reading in design.readings()])
+    read = np.stack([values[arms, rows] for arms in arms_of_readings(design)])
     return Evaluation(values[arm_numbers(design.treatment), rows], read, np.zeros_like(read))
 
 
-def linked_at_arms(values: Array, design: Design) -> Linked:
-    """A function per component, given by its values in every arm, shape (K, arms, n), where its component reads mu."""
-    rows, links = np.arange(len(design)), design.links
-    arms = [arm_numbers(reading.treatment) for reading in design.readings()]
-    read = np.stack([values[c, arms[k], rows] for c, k in zip(links.component, links.reading, strict=True)])
-    return Linked(values[:, arm_numbers(design.treatment), rows], read, np.zeros_like(read), links)
+def linked_at_arms(functions: ArmFunctions, design: Design) -> Linked:
+    """A function per component, given by its values in the arms, where its component reads mu."""
+    n, links = len(design), design.links
+    arms = arms_of_readings(design)
+    codes, observed, read = (
+        arm_numbers(design.treatment),
+        np.zeros((len(functions.values), n)),
+        np.zeros((len(links.reading), n)),
+    )
+    for component, by_arm in enumerate(functions.values):
+        for arm, values in by_arm.items():
+            rows = codes == arm
+            observed[component, rows] = values[rows]
+            for link in links.of(component):
+                np.copyto(read[link], values, where=arms[links.reading[link]] == arm)
+    return Linked(observed, read, np.zeros_like(read), links)
 
 
 def clipping(share: float, clip: float, what: str) -> list[str]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
+from riesz.design.arm_numbers import arm_numbers
 from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
@@ -28,7 +29,6 @@ from riesz.learners.cost import MOST_ROWS
 from riesz.learners.linear.ridge import choose_outcome_penalty, make_basis
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.objectives.outcome import OutcomeLoss
-from riesz.learners.propensity.representer import arm_numbers
 from riesz.predictions import Predictions, no_representer
 
 

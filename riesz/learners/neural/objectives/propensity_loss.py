@@ -128,7 +128,7 @@ class PropensityLoss(Objective):
         arms = arm_representer(coefficients, np.column_stack([1.0 - p, p]))
         rr = linked_at_arms(arms, design)
         if self.srr:
-            shift = at_arms(np.tensordot(network.extras, arms, 1), design)  # epsilon rr
+            shift = at_arms(np.tensordot(network.extras, arms.dense(), 1), design)  # epsilon rr
             index = Evaluation(
                 index.observed + shift.observed, index.values + shift.values, index.slopes + shift.slopes
             )

@@ -1,0 +1,161 @@
+"""The candidates of a stack: which of them can be used, and the cross-fit that combines their predictions.
+
+In: the learners, and the predictions of each of them for the full sample. Out: a :class:`CrossFit`, whose predictions are weighted
+by ``stacking.py``; those of a single learner stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from riesz.arrays import Array
+from riesz.crossfit.folds import Labels
+from riesz.crossfit.splits import Split
+from riesz.crossfit.stacking import Stacking, stack
+from riesz.design.design import Design
+from riesz.errors import LearnerError
+from riesz.learners import Fit, Learner
+from riesz.predictions import Predictions, scales, times
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One learner of a stack, cross-fitted; without a stack the only one.
+
+    Attributes
+    ----------
+    learner : Learner
+    fits : tuple of Fit
+        One per split, repeat by repeat.
+    predictions : tuple of Predictions, one per repeat
+        Rescaled if rr is scale-free and, if ``trim`` was given, trimmed. Empty for a stack from a file, which holds the
+        candidates' scores instead.
+    """
+
+    learner: Learner
+    fits: tuple[Fit, ...]
+    predictions: tuple[Predictions, ...]
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """The result of cross-fitting.
+
+    Attributes
+    ----------
+    predictions : tuple of Predictions, one per repeat
+        Rescaled and, if ``trim`` was given, trimmed.
+    untrimmed : tuple of Predictions, one per repeat
+        The same before trimming.
+    scales : ndarray, shape (repeats, K)
+        The factors by which a scale-free rr was multiplied.
+    caps : ndarray, shape (repeats, K)
+        Where |rr| was capped; infinite without trimming.
+    folds : ndarray of int, shape (repeats, n)
+        Which split predicted each row.
+    candidates : tuple of Candidate
+        The learners that were fitted.
+    stacking : tuple of Stacking
+        How they were combined, one per repeat; empty if there is one candidate.
+    left_out : mapping of str to str
+        Candidates that cannot be used for this estimand, with the reason.
+    splits : tuple of sequence of Split, one per repeat
+    """
+
+    predictions: tuple[Predictions, ...]
+    untrimmed: tuple[Predictions, ...]
+    scales: Array
+    caps: Array
+    folds: Labels
+    candidates: tuple[Candidate, ...]
+    stacking: tuple[Stacking, ...]
+    left_out: Mapping[str, str]
+    splits: tuple[Sequence[Split], ...]
+
+    @property
+    def fits(self) -> tuple[Fit, ...]:
+        """All fits, candidate by candidate."""
+        return tuple(fit for candidate in self.candidates for fit in candidate.fits)
+
+
+def usable_candidates(learner: Learner, design: Design, rows: int) -> tuple[list[Learner], dict[str, str]]:
+    """The candidates of a learner that can be used for a design, and why the others cannot.
+
+    Parameters
+    ----------
+    learner : Learner
+    design : Design
+        The full sample.
+    rows : int
+        Size of the smallest training set.
+
+    Returns
+    -------
+    list of Learner
+        At least one; if no candidate can be used, the error of the first is raised.
+    dict of str to str
+        Description of each other candidate, and the reason.
+    """
+    candidates = learner.candidates()
+    usable, errors = [], {}
+    for candidate in candidates:
+        try:
+            candidate.check(design, rows)
+        except LearnerError as error:
+            if len(candidates) == 1:
+                raise
+            errors[candidate.describe(design.family)] = error
+            continue
+        usable.append(candidate)
+    if not any(candidate.learns_rr for candidate in usable) and any(candidate.learns_rr for candidate in candidates):
+        raise next(iter(errors.values()))
+    return usable, {words: str(error) for words, error in errors.items()}
+
+
+def combine_candidates(
+    design: Design,
+    splits: Sequence[Sequence[Split]],
+    candidates: Sequence[Candidate],
+    learned: Sequence[Sequence[Predictions]],
+    left_out: Mapping[str, str],
+) -> CrossFit:
+    """Stack the candidates' predictions, repeat by repeat, and rescale the result.
+
+    Parameters
+    ----------
+    design : Design
+        The full sample.
+    splits : sequence of sequence of Split
+        One sequence per repeat.
+    candidates : sequence of Candidate
+    learned : sequence of sequence of Predictions
+        Of each candidate, one per repeat, as learned.
+    left_out : mapping of str to str
+        As in :class:`CrossFit`.
+    """
+    if len(candidates) == 1:
+        factors = [scales(repeat, design) for repeat in learned[0]]
+        stackings, rescaled = [], candidates[0].predictions
+    else:
+        stacked = [stack(repeat, design) for repeat in zip(*learned, strict=True)]
+        factors = [scales(repeat, design) for repeat, _ in stacked]
+        stackings = [stacking for _, stacking in stacked]
+        rescaled = tuple(times(repeat, factor) for (repeat, _), factor in zip(stacked, factors, strict=True))
+    folds = np.empty((len(splits), len(design)), dtype=np.intp)
+    for labels, of_repeat in zip(folds, splits, strict=True):
+        for number, split in enumerate(of_repeat):
+            labels[split.test] = number
+    return CrossFit(
+        predictions=rescaled,
+        untrimmed=rescaled,
+        scales=np.stack(factors),
+        caps=np.full((len(rescaled), design.components), np.inf),
+        folds=folds,
+        candidates=tuple(candidates),
+        stacking=tuple(stackings),
+        left_out=left_out,
+        splits=tuple(splits),
+    )
