@@ -38,7 +38,7 @@ from riesz.learners import Learner
 from riesz.settings import Options, Settings
 from riesz.settings import keywords as setting_keywords
 from riesz.storage.studies import COLUMNS, StudyFile, settings_of, words
-from riesz.syntax.calls import checked, is_count
+from riesz.syntax.check_arguments import checked, is_count
 from riesz.version import __version__
 
 _CHUNK = 25  # draws between two writes

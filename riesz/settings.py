@@ -22,7 +22,7 @@ from riesz.crossfit.trimming import Trimming, read_trim, trim
 from riesz.errors import ArgumentError, DataError, FormulaError, LearnerError, nearest
 from riesz.estimators import ESTIMATORS
 from riesz.learners import Learner, find_learner
-from riesz.syntax.calls import shown
+from riesz.syntax.check_arguments import shown
 
 _MOST_REPEATS = 10_000
 _UNSET: Any = None  # the default of a field that is never None once the settings are built

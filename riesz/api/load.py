@@ -20,7 +20,7 @@ from riesz.results.file import (
 )
 from riesz.results.fit import Results
 from riesz.storage.archive import damaged
-from riesz.syntax.calls import checked
+from riesz.syntax.check_arguments import checked
 
 
 @checked("riesz.load()")

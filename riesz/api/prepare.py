@@ -17,7 +17,7 @@ import pandas as pd
 
 from riesz.api.splits import split_rows
 from riesz.crossfit.crossfit import Problem
-from riesz.crossfit.untrained import refuse_untrained
+from riesz.crossfit.untrained_levels import refuse_untrained
 from riesz.design.build import build
 from riesz.design.new_rows import Recipe
 from riesz.design.table import (

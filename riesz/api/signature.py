@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from riesz.settings import keywords
-from riesz.syntax.calls import checked
+from riesz.syntax.check_arguments import checked
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,7 +14,7 @@ from riesz.design.design import Blueprint
 from riesz.design.table import ClusterLabels
 from riesz.errors import DataError
 from riesz.settings import Settings
-from riesz.syntax.calls import shown
+from riesz.syntax.check_arguments import shown
 
 
 def split_rows(

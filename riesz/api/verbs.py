@@ -15,7 +15,7 @@ from riesz.api.signature import DATA, FORMULA, entry, keyword_entries, keyword_p
 from riesz.estimands import ESTIMANDS, Estimand
 from riesz.results.fit import Results
 from riesz.settings import Options
-from riesz.syntax.calls import check_call
+from riesz.syntax.check_arguments import check_call
 
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", flags=re.MULTILINE)
 

@@ -27,7 +27,7 @@ from riesz.crossfit.threads import Stopped, go_on, in_threads, one_openmp_thread
 from riesz.design.derived import merged, reweighted, summed
 from riesz.design.design import Design
 from riesz.learners import Fit, Learner
-from riesz.learners.cost import LONG, identification_seconds, words
+from riesz.learners.expected_time import LONG, identification_seconds, words
 from riesz.predictions import Predictions, join, scales, times
 from riesz.syntax.caller import warn
 
@@ -36,7 +36,7 @@ PATIENCE = 1.5  # seconds without a progress bar
 
 @dataclass(frozen=True)
 class Problem:
-    """A design and its splits, to be cross-fitted. Rows that are copies of one another are learned from as one row.
+    """A design and its splits, to be cross-fitted. Rows that are copies of one another are fitted as one row.
 
     Attributes
     ----------

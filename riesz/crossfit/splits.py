@@ -58,7 +58,7 @@ def warn_of_cut_clusters(splits: Sequence[Split], clusters: ClusterLabels) -> No
         cut, count = len(np.unique(np.concatenate(both))), int(codes.max()) + 1
         if cut:
             warn(
-                f"The folds cut {cut} of {count} clusters of `{name}`: some rows of a cluster are trained on and others "
+                f"The folds split {cut} of {count} clusters of `{name}`: some rows of a cluster are trained on and others "
                 "predicted, so standard errors may be too small. Fit with cluster=, or give all rows of a cluster the same fold."
             )
 

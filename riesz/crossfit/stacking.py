@@ -16,7 +16,7 @@ log loss. The weights of rr have no sum constraint, so the scale of a candidate'
 :math:`h_n(\alpha_v) = E_n[\alpha_v^2]`: the one-step and the targeted estimate agree.
 
 A candidate whose rr represents the moment for the errors of a logit only (``tilted``) takes part in mu alone, as does one that
-learns mu alone. The result is a function of predictions: no learner is fitted again, and none knows that it is in a stack.
+learns mu alone. The result is a function of predictions: no learner is fitted again, and learners need no code for stacks.
 
 References
 ----------
@@ -161,17 +161,15 @@ def _serves(candidate: Predictions) -> bool:
 def _weigh_mu(candidates: Sequence[Predictions], design: Design) -> Array:
     """Convex weights, shape (arms, J), or (1, J) if mu is not read in arms alone."""
     mu = np.stack([c.mu.observed for c in candidates])
-    everyone = _convex(mu, design.y, design.weights, design.family)
+    overall = _convex(mu, design.y, design.weights, design.family)
     arms = reading_arms(design)
     if arms is None or len(candidates) == 1:
-        return everyone[None]
+        return overall[None]
     weights = []
     for arm in range(design.treatment.shape[1] + 1):
         rows = arms[0] == arm
         enough = rows.sum() >= _ROWS_PER_CANDIDATE * len(candidates)
-        weights.append(
-            _convex(mu[:, rows], design.y[rows], design.weights[rows], design.family) if enough else everyone
-        )
+        weights.append(_convex(mu[:, rows], design.y[rows], design.weights[rows], design.family) if enough else overall)
     return np.stack(weights)
 
 
@@ -232,7 +230,7 @@ def _convex_log_loss(mu: Array, y: Array, share: Array) -> Array:
 def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array, Array, Array, Array]:
     """Weights (K, J), levels (K, A), losses (K, J + 1) and each candidate's scale (K, J)."""
     count, components = len(candidates), design.components
-    inside, known = _constants(design)
+    inside, constant_moments = _constants(design)
     weights, levels = np.zeros((components, count)), np.zeros((components, len(inside)))
     loss, own_scales = np.full((components, count + 1), np.nan), np.full((components, count), np.nan)
     serving = [j for j, candidate in enumerate(candidates) if _serves(candidate)]
@@ -247,13 +245,13 @@ def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array,
         own_scales[c, serving] = ratio(moments[c], np.diag(gram), otherwise=np.nan)
         loss[c, serving] = -(np.clip(ratio(moments[c], np.sqrt(np.diag(gram)), otherwise=0.0), 0.0, None) ** 2)
         # the levels are solved for: what is left is the same problem for rr less its mean in each arm
-        rest = moments[c] - means @ (known[c] / sizes_of_arms)
-        apart = gram - (means / sizes_of_arms) @ means.T
-        alike = np.diag(apart) <= _ALIKE * np.diag(gram)  # constant in each arm: rounding is left
-        apart[alike], apart[:, alike] = 0.0, 0.0
-        w = nonnegative(apart, rest)
-        weights[c, serving], levels[c] = w, (known[c] - w @ means) / sizes_of_arms
-        loss[c, count] = -(w @ moments[c] + levels[c] @ known[c])
+        rest = moments[c] - means @ (constant_moments[c] / sizes_of_arms)
+        gram_within_arms = gram - (means / sizes_of_arms) @ means.T
+        alike = np.diag(gram_within_arms) <= _ALIKE * np.diag(gram)  # constant in each arm: rounding is left
+        gram_within_arms[alike], gram_within_arms[:, alike] = 0.0, 0.0
+        w = nonnegative(gram_within_arms, rest)
+        weights[c, serving], levels[c] = w, (constant_moments[c] - w @ means) / sizes_of_arms
+        loss[c, count] = -(w @ moments[c] + levels[c] @ constant_moments[c])
     return weights, levels, loss, own_scales
 
 
@@ -261,8 +259,8 @@ def _constants(design: Design) -> tuple[Array, Array]:
     """The indicators of arms, shape (A, n), or a constant (A = 1), and their mean moments, shape (K, A)."""
     arms, shape = reading_arms(design), (len(design.is_derivative), len(design))
     if arms is None:
-        everywhere = Evaluation(np.ones(len(design)), np.ones(shape), np.zeros(shape))
-        return everywhere.observed[None], design.mean(design.apply(everywhere))[:, None]
+        constant = Evaluation(np.ones(len(design)), np.ones(shape), np.zeros(shape))
+        return constant.observed[None], design.mean(design.apply(constant))[:, None]
     inside, moments = [], []
     for arm in range(design.treatment.shape[1] + 1):
         indicator = Evaluation((arms[0] == arm).astype(float), (arms[1] == arm).astype(float), np.zeros(shape))

@@ -29,7 +29,7 @@ from riesz.datasets.rand import load_rand
 from riesz.datasets.simulation import Draw, Simulation
 from riesz.datasets.worlds import World, random_world
 from riesz.errors import DataError, listing, nearest
-from riesz.syntax.calls import checked
+from riesz.syntax.check_arguments import checked
 
 #: Simulations by name; recovery tests loop over them.
 SIMULATIONS: dict[str, Simulation] = {

@@ -7,7 +7,7 @@ from importlib.resources import as_file, files
 import pandas as pd
 
 from riesz.errors import DataError
-from riesz.syntax.calls import checked
+from riesz.syntax.check_arguments import checked
 
 _PACKAGE, _FILE = "statsmodels.treatment.tests.results", "cataneo2.csv"
 _CIGARETTES = ["0 daily", "1-5 daily", "6-10 daily", "11+ daily"]

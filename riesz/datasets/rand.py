@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from riesz.syntax.calls import checked
+from riesz.syntax.check_arguments import checked
 
 
 @checked("riesz.datasets.load_rand()")

@@ -33,7 +33,7 @@ from riesz.errors import DataError, nearest
 from riesz.estimands import Estimand
 from riesz.estimands.arms import ATE
 from riesz.estimands.derivatives import ADE
-from riesz.syntax.calls import checked
+from riesz.syntax.check_arguments import checked
 
 Kind = Literal["binary", "arms", "continuous"]
 KINDS: tuple[Kind, ...] = ("binary", "arms", "continuous")

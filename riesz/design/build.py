@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.design.compact import Compact, compact
+from riesz.design.constant_columns import Compact, compact
 from riesz.design.design import Base, Blueprint, Design
 from riesz.design.moment import Linked, Links, Look, Moment, Points
 from riesz.design.table import LARGEST, SMALLEST

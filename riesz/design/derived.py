@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
-from riesz.design.compact import as_it_is
+from riesz.design.constant_columns import as_it_is
 from riesz.design.design import Base, Design
 from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Part, Points
 

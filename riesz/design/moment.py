@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
-from riesz.design.compact import Compact
+from riesz.design.constant_columns import Compact
 from riesz.storage.coding import stored
 
 

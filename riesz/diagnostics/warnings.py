@@ -69,7 +69,7 @@ def overlap_fails(evidence: Evidence) -> list[str]:
         return []
     worst = int(np.nanargmax(positivity.scarce))
     name, share = evidence.names[worst], positivity.scarce[worst]
-    where = "its rows" if evidence.names[worst] in _effects_on_all(evidence) else "the rows it is about"
+    where = "its rows" if evidence.names[worst] in _effects_on_all(evidence) else "the rows it averages over"
     low = f" (propensity {positivity.cut:.2g} to {1 - positivity.cut:.2g})" if len(evidence.arms) == 2 else ""
     advice = (
         f"Instead, estimate the effect on the {positivity.share:.0%} of the rows with overlap{low}: the same call with "

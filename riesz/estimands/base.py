@@ -21,7 +21,7 @@ from riesz.errors import EstimandError
 from riesz.estimands.expressions import names_in, per_row
 from riesz.estimands.linear_form import LinearForm, Mu
 from riesz.estimands.treatment import Treatment, TreatmentKind
-from riesz.syntax.calls import CheckedSettings
+from riesz.syntax.check_arguments import CheckedSettings
 
 
 @dataclass(frozen=True)

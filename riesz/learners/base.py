@@ -17,7 +17,7 @@ import pandas as pd
 from riesz.design.design import Design
 from riesz.errors import LearnerError, listing
 from riesz.predictions import Predictions
-from riesz.syntax.calls import CheckedSettings
+from riesz.syntax.check_arguments import CheckedSettings
 
 
 class Watch(Protocol):

@@ -26,7 +26,7 @@ from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Points
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
-from riesz.learners.checks import check_number, check_settings
+from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.linear.learner import need_identification
 from riesz.predictions import Predictions, no_representer
 from riesz.storage.coding import stored

@@ -12,7 +12,7 @@ from riesz.design.design import Blueprint
 from riesz.diagnostics.overlap import Overlap
 from riesz.errors import RieszError
 from riesz.learners.base import Learner
-from riesz.syntax.calls import check_call
+from riesz.syntax.check_arguments import check_call
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from riesz.errors import RieszError, pick
 from riesz.plots.arguments import Fitted, plot_of_fit
 from riesz.plots.canvas import axes, colours, legend_above, neutral
 from riesz.plots.labelled_rows import lay_out
-from riesz.syntax.calls import is_count
+from riesz.syntax.check_arguments import is_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from riesz.errors import RieszError
-from riesz.syntax.calls import is_count
+from riesz.syntax.check_arguments import is_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from riesz.plots.canvas import colours, neutral
 from riesz.plots.intervals import draw_intervals
 from riesz.plots.labelled_rows import wrap
 from riesz.plots.selection import check_names, select
-from riesz.syntax.calls import checked
+from riesz.syntax.check_arguments import checked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

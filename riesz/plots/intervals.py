@@ -11,7 +11,7 @@ from riesz.arrays import Array
 from riesz.errors import RieszError
 from riesz.plots.canvas import MARKERS, axes, colours, legend_above, neutral
 from riesz.plots.labelled_rows import lay_out, wrap
-from riesz.syntax.calls import is_number
+from riesz.syntax.check_arguments import is_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from riesz.arrays import Array
 from riesz.estimators import ESTIMATORS
 from riesz.inference import Sampling, infer
 from riesz.results.parts import FitParts, mu_shares, rr_shares
-from riesz.results.summary import number
+from riesz.results.summary_table import number
 
 STACK = "stack"  # the last row of the tables
 

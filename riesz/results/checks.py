@@ -16,7 +16,7 @@ from riesz.diagnostics.weights import learned_scale, representer_by_fold, with_a
 from riesz.errors import RieszError, pick
 from riesz.predictions import average
 from riesz.results.parts import FitParts
-from riesz.syntax.calls import is_count
+from riesz.syntax.check_arguments import is_count
 
 
 def leave_out(parts: FitParts, parameter: str | None) -> pd.DataFrame:

@@ -20,8 +20,8 @@ from riesz.errors import RieszError
 from riesz.plots.selection import check_names, select
 from riesz.results.notes import about_estimator
 from riesz.results.parameters import Parameters
-from riesz.results.summary import CELL, RULE, TABLE, number, tex
-from riesz.syntax.calls import checked, checked_methods
+from riesz.results.summary_table import CELL, RULE, TABLE, number, tex
+from riesz.syntax.check_arguments import checked, checked_methods
 
 _STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
 _NOTE = "Standard errors in parentheses."

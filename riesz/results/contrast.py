@@ -20,7 +20,7 @@ from riesz.errors import RieszError, listing
 from riesz.inference import covariance, with_variances
 from riesz.results.effects import Effects, EffectsParts, Words
 from riesz.results.parameters import Parameters
-from riesz.syntax.calls import checked
+from riesz.syntax.check_arguments import checked
 from riesz.syntax.contrast_arithmetic import read_expression
 
 _STEP = float(np.finfo(float).eps ** (1 / 5))  # balances truncation and rounding errors of a five-point difference

@@ -18,9 +18,9 @@ from riesz.results.model import Model
 from riesz.results.notes import about_estimator, about_two_way
 from riesz.results.parameters import Parameters
 from riesz.results.parts import FitParts
-from riesz.results.summary import Summary
+from riesz.results.summary_table import Summary
 from riesz.syntax.caller import warn
-from riesz.syntax.calls import checked_methods
+from riesz.syntax.check_arguments import checked_methods
 
 
 @dataclass(frozen=True)

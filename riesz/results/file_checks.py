@@ -16,7 +16,7 @@ import pandas as pd
 from riesz.crossfit.candidates import Candidate
 from riesz.crossfit.stacking import Stacking
 from riesz.design.arm_numbers import reading_arms
-from riesz.design.compact import Compact
+from riesz.design.constant_columns import Compact
 from riesz.design.design import Base, Design
 from riesz.design.moment import Evaluation, Linked, Links, Moment
 from riesz.design.stored import to_stored

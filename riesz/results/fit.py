@@ -40,7 +40,6 @@ from riesz.results.cov_types import refuse_cov_type
 from riesz.results.effects import Effects, two_way_notes
 from riesz.results.estimates import estimator_table, trimming_table
 from riesz.results.file import Contents, write_fit
-from riesz.results.fit_summary import fit_details, glance_table, summarize
 from riesz.results.groups import effects_in_groups
 from riesz.results.model import Model
 from riesz.results.parameters import Parameters
@@ -48,8 +47,9 @@ from riesz.results.parts import fit_parts
 from riesz.results.predict import predict_rows
 from riesz.results.projection import best_linear_projection
 from riesz.results.sensitivity import Sensitivity, read_null
-from riesz.results.summary import Summary
-from riesz.syntax.calls import check_call, checked_methods
+from riesz.results.summary_of_fit import fit_details, glance_table, summarize
+from riesz.results.summary_table import Summary
+from riesz.syntax.check_arguments import check_call, checked_methods
 
 
 @final

@@ -11,7 +11,7 @@ import pandas as pd
 from riesz.errors import listing
 from riesz.estimators import ESTIMATORS
 from riesz.results.model import Model
-from riesz.results.summary import number
+from riesz.results.summary_table import number
 
 _WEIGHTED = {False: "rr * anchor", True: "v * rr * anchor"}
 

@@ -23,8 +23,8 @@ from riesz.inference import joint_critical_value
 from riesz.results.hypotheses import all_restrictions, contradict, each_restriction
 from riesz.results.model import Model
 from riesz.results.restrictions import read_restrictions
-from riesz.results.summary import Summary, number
-from riesz.syntax.calls import checked_methods, is_number
+from riesz.results.summary_table import Summary, number
+from riesz.syntax.check_arguments import checked_methods, is_number
 
 
 @checked_methods()

@@ -13,8 +13,8 @@ import pandas as pd
 from riesz.diagnostics.sensitivity import Elements, bounds, robustness_values, strength
 from riesz.errors import RieszError, listing, pick
 from riesz.plots.sensitivity import draw_contour
-from riesz.results.summary import Summary, number
-from riesz.syntax.calls import checked_methods, is_count, is_number
+from riesz.results.summary_table import Summary, number
+from riesz.syntax.check_arguments import checked_methods, is_count, is_number
 from riesz.syntax.labels import label
 
 

@@ -11,7 +11,7 @@ import pytest
 from questions import QUESTIONS, frame_of, is_continuous
 
 import riesz
-from riesz.design.compact import as_it_is, compact
+from riesz.design.constant_columns import as_it_is, compact
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Links
 

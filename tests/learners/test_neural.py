@@ -15,9 +15,9 @@ from riesz.design.design import Design
 from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.inputs.expansions import Expansions, Role, make_expansion, make_expansions, mass_points
 from riesz.learners.neural.engine.batching import Feed, Scales
-from riesz.learners.neural.engine.groups import draw_members
 from riesz.learners.neural.engine.network import NetworkBatch, Shape, initial
 from riesz.learners.neural.engine.scaling import make_scale
+from riesz.learners.neural.engine.train_together import draw_members
 from riesz.learners.neural.objectives.base import Objective, Outputs
 
 SMALL = riesz.MADNet(

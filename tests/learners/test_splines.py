@@ -19,9 +19,9 @@ from riesz.learners.base import Fit
 from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.ridge import make_basis
+from riesz.learners.splines.feature_sets import Sample, level
 from riesz.learners.splines.features import NONE, Features, evaluate, joined
 from riesz.learners.splines.learner import SplinesFit, measure
-from riesz.learners.splines.pool import Sample, level
 from riesz.learners.splines.propensities import smallest
 from riesz.learners.splines.screening import screen
 from riesz.learners.splines.shrinkage import Quadratic, group_penalties

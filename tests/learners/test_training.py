@@ -14,7 +14,7 @@ import torch
 
 import riesz
 from riesz import datasets
-from riesz.learners.neural.engine.groups import _draw_parts, find_device
+from riesz.learners.neural.engine.train_together import _draw_parts, find_device
 from riesz.learners.neural.objectives.moment_constrained import MOST_GROWTH
 
 SMALL = riesz.MADNet(width=8, head_width=4, networks=1, repeats=1, keep="best", stages=(riesz.Stage(1e-2, 6, 6),))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import riesz
-from riesz.results.summary import number
+from riesz.results.summary_table import number
 from riesz.syntax.labels import label, labels
 
 

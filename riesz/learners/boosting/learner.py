@@ -16,7 +16,7 @@ from riesz.learners.boosting.engine import Growth, make_dataset, need_lightgbm
 from riesz.learners.boosting.fits import DERIVES, BoostingFit
 from riesz.learners.boosting.on_splines import OnSplinesFit, fit_on_splines, suits
 from riesz.learners.boosting.training import PARTS, Sample, Trainer, make_sample
-from riesz.learners.checks import check_number, check_settings
+from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.linear.learner import need_identification
 from riesz.learners.propensity.representer import need_arms
 from riesz.learners.splines.learner import Prepared, Splines

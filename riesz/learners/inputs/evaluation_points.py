@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
-from riesz.design.compact import Compact, as_it_is
+from riesz.design.constant_columns import Compact, as_it_is
 from riesz.design.design import Design
 from riesz.design.moment import Points
 from riesz.learners.inputs.expansions import Expansion, Expansions

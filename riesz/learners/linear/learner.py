@@ -29,8 +29,8 @@ from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.errors import LearnerError, listing
 from riesz.learners.base import Fit, Learner, Watch
-from riesz.learners.checks import check_number, check_settings
-from riesz.learners.cost import MANY, closed_form_seconds
+from riesz.learners.check_settings import check_number, check_settings
+from riesz.learners.expected_time import MANY, closed_form_seconds
 from riesz.learners.linear.ridge import (
     GRID,
     Basis,

@@ -14,22 +14,22 @@ from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
-from riesz.learners.checks import check_settings
+from riesz.learners.check_settings import check_settings
 from riesz.learners.inputs.expansions import Expansions, make_expansions
 from riesz.learners.neural.engine.batching import Feed, Scales
 from riesz.learners.neural.engine.ensemble import Ensemble
 from riesz.learners.neural.engine.fit import NetworkFit
-from riesz.learners.neural.engine.groups import (
+from riesz.learners.neural.engine.network import Shape
+from riesz.learners.neural.engine.scaling import Inputs, Scale, make_scale
+from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Keep, Schedule, Stage
+from riesz.learners.neural.engine.storage import StoredNetworks, restore, store
+from riesz.learners.neural.engine.train_together import (
     Countdown,
     draw_members,
     find_device,
     fit_by_signature,
     train_members,
 )
-from riesz.learners.neural.engine.network import Shape
-from riesz.learners.neural.engine.scaling import Inputs, Scale, make_scale
-from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Keep, Schedule, Stage
-from riesz.learners.neural.engine.storage import StoredNetworks, restore, store
 from riesz.learners.neural.engine.training import Member
 from riesz.learners.neural.objectives.base import Objective
 

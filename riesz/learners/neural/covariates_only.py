@@ -17,8 +17,8 @@ from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
 from riesz.learners.neural.base import NetworkLearner
-from riesz.learners.neural.engine.groups import check_design
 from riesz.learners.neural.engine.scaling import Scale, measure
+from riesz.learners.neural.engine.train_together import check_design
 
 
 @dataclass(frozen=True, kw_only=True)

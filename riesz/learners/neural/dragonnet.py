@@ -12,7 +12,7 @@ from riesz.arrays import Array
 from riesz.design.arm_numbers import arm_numbers
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.checks import check_number, check_settings
+from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
 from riesz.learners.neural.objectives.propensity_loss import PropensityLoss

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal
 
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.checks import check_settings
-from riesz.learners.cost import MANY, network_seconds
+from riesz.learners.check_settings import check_settings
+from riesz.learners.expected_time import MANY, network_seconds
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
-from riesz.learners.neural.engine.groups import check_design, outcome_layers
 from riesz.learners.neural.engine.schedule import Keep, Stage
+from riesz.learners.neural.engine.train_together import check_design, outcome_layers
 from riesz.learners.neural.objectives.moment_constrained import MomentConstrained
 from riesz.storage.coding import stored
 

@@ -10,7 +10,7 @@ import numpy as np
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.checks import check_number
+from riesz.learners.check_settings import check_number
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
 from riesz.learners.neural.objectives.embedding import Embedding
 from riesz.storage.coding import stored

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.checks import check_settings
+from riesz.learners.check_settings import check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES, NetworkLearner
-from riesz.learners.neural.engine.groups import check_design, outcome_layers
 from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM
+from riesz.learners.neural.engine.train_together import check_design, outcome_layers
 from riesz.learners.neural.objectives.riesz_loss import RieszLoss
 from riesz.storage.coding import stored
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from riesz.arrays import Array
 from riesz.design.design import Design
-from riesz.learners.checks import check_settings
+from riesz.learners.check_settings import check_settings
 from riesz.learners.neural.base import PAPER_SETTINGS, PAPER_STAGES
 from riesz.learners.neural.covariates_only import ArmByArm, check_arms
 from riesz.learners.neural.objectives.outcome import Outcome

@@ -16,7 +16,7 @@ from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
-from riesz.learners.checks import check_number, check_settings
+from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.linear.learner import need_identification
 from riesz.learners.propensity.fits import INNER_FOLDS, fit_arms, fit_dose
 from riesz.learners.propensity.representer import arm_coefficients, clipping, shift_pieces

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from riesz.arrays import Array, Rows
 from riesz.design.arm_numbers import arm_numbers, arms_of_readings
-from riesz.design.compact import Compact
+from riesz.design.constant_columns import Compact
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Look
 from riesz.errors import LearnerError

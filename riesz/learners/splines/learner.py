@@ -14,14 +14,14 @@ from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
-from riesz.learners.checks import check_number, check_settings
-from riesz.learners.cost import MANY, MOST_ROWS, closed_form_seconds
+from riesz.learners.check_settings import check_number, check_settings
+from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
 from riesz.learners.linear.learner import Penalty, need_identification, probability
 from riesz.learners.propensity.representer import arm_coefficients, arm_representer, linked_at_arms, need_arms
+from riesz.learners.splines.feature_sets import Sample
 from riesz.learners.splines.features import Factors, Shares, derivatives_at, factors_at, factors_observed
-from riesz.learners.splines.pool import Sample
 from riesz.learners.splines.propensities import WHO, derivable, probabilities, smallest
 from riesz.learners.splines.solve import Choices, SplineSolution, solve
 from riesz.predictions import Predictions

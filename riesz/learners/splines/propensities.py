@@ -24,7 +24,7 @@ from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.propensity.representer import need_arms
-from riesz.learners.splines.pool import Sample
+from riesz.learners.splines.feature_sets import Sample
 
 WHO = "riesz.Splines(rr='propensity')"
 MOST_ARMS = 6  # every arm needs a regression

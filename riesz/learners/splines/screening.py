@@ -18,8 +18,8 @@ import numpy as np
 
 from riesz.arrays import Array, ratio
 from riesz.learners.inputs.expansions import Role
+from riesz.learners.splines.feature_sets import Pairs, Pool, Sample, level, moment_rows, varying_shares
 from riesz.learners.splines.features import factors_observed, joined
-from riesz.learners.splines.pool import Pairs, Pool, Sample, level, moment_rows, varying_shares
 
 _MOST = 10  # pairs that are kept
 _MOST_LINES = 300  # with more there are too many pairs

@@ -1,15 +1,15 @@
 """Closed forms of mu and rr, and the choice among them by leave-one-out losses.
 
-In: the rows of a training set (:class:`~riesz.learners.splines.pool.Sample`). Out: mu, or its logit, and each component's r (or
-the logits of the arms, from which rr follows) as linear functions of features. For each of them these are tried, and the smallest
-leave-one-out loss decides:
+In: the rows of a training set (:class:`~riesz.learners.splines.feature_sets.Sample`). Out: mu, or its logit, and each component's
+r (or the logits of the arms, from which rr follows) as linear functions of features. For each of them these are tried, and the
+smallest leave-one-out loss decides:
 
 1. one penalty for lines; one for lines and their products with the treatment;
 2. a penalty for each group of all features (``shrinkage.py``), times a common factor;
 3. the same with products of covariates: of the strongest in (2), and of pairs that (2) misses (``screening.py``);
 4. for mu, if the treatment has arms: a regression for each arm, which is (1), (2) or (3) on the arm's rows.
 
-Then the covariates' features that were chosen for rr join mu, and those of mu join rr (``double_selection.py``).
+Then the covariates' features that were chosen for rr join mu, and those of mu join rr (double selection).
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from riesz.design.derived import with_columns
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.learner import Penalty, fit_logistic
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
-from riesz.learners.splines.features import NONE, Features, Numbers, covariate_parts, joined, penalty_groups, without
-from riesz.learners.splines.pool import (
+from riesz.learners.splines.feature_sets import (
     MOST_FEATURES,
     Pool,
     Sample,
@@ -38,6 +37,7 @@ from riesz.learners.splines.pool import (
     moment_rows,
     plain_sets,
 )
+from riesz.learners.splines.features import NONE, Features, Numbers, covariate_parts, joined, penalty_groups, without
 from riesz.learners.splines.propensities import modelled_arms
 from riesz.learners.splines.screening import screen
 from riesz.learners.splines.shrinkage import Penalties, Quadratic, group_penalties, identified

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from riesz.errors import LearnerError
-from riesz.learners.checks import plain
+from riesz.learners.check_settings import plain
 from riesz.storage.coding import stored
-from riesz.syntax.calls import CheckedSettings
+from riesz.syntax.check_arguments import CheckedSettings
 
 USUAL_MOMENTUM = 0.9
 Keep = Literal["best", "each", "last"]

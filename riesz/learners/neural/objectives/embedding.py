@@ -25,7 +25,7 @@ from riesz.design.arm_numbers import arm_numbers
 from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
-from riesz.learners.cost import MOST_ROWS
+from riesz.learners.expected_time import MOST_ROWS
 from riesz.learners.linear.ridge import choose_outcome_penalty, make_basis
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.objectives.outcome import OutcomeLoss

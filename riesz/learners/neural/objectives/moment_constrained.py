@@ -29,7 +29,7 @@ from riesz.crossfit.folds import draw_part
 from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
-from riesz.learners.cost import MOST_ROWS
+from riesz.learners.expected_time import MOST_ROWS
 from riesz.learners.linear.learner import riesz_coefficients
 from riesz.learners.linear.ridge import make_basis
 from riesz.learners.neural.engine.batching import Batch, Scales

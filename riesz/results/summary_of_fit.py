@@ -22,7 +22,7 @@ from riesz.results.notes import (
     health_table,
 )
 from riesz.results.parts import FitParts
-from riesz.results.summary import Fact, Summary, number
+from riesz.results.summary_table import Fact, Summary, number
 
 
 def summarize(

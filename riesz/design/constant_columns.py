@@ -75,7 +75,7 @@ def compact(table: Array) -> Compact:
     Examples
     --------
     >>> import numpy as np
-    >>> from riesz.design.compact import compact
+    >>> from riesz.design.constant_columns import compact
     >>> table = compact(np.array([[1.0, 5.0], [1.0, 6.0]]))
     >>> table.varying.ravel().tolist(), table.dense().tolist()
     ([5.0, 6.0], [[1.0, 5.0], [1.0, 6.0]])

@@ -22,7 +22,7 @@ def refuse_unknown(who: str, keywords: Iterable[str], allowed: Iterable[str]) ->
 
     Examples
     --------
-    >>> from riesz.syntax.calls import refuse_unknown
+    >>> from riesz.syntax.check_arguments import refuse_unknown
     >>> refuse_unknown("riesz.ate()", {"fold": 2}, ["folds", "seed"])
     Traceback (most recent call last):
     ...
@@ -82,7 +82,7 @@ def shown(value: object) -> str:
 
     Examples
     --------
-    >>> from riesz.syntax.calls import shown
+    >>> from riesz.syntax.check_arguments import shown
     >>> shown("a"), shown(10**999)
     ("'a'", 'about 10**999')
     """

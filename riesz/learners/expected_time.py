@@ -18,7 +18,7 @@ def closed_form_seconds(rows: int, columns: int) -> float:
 
     Examples
     --------
-    >>> from riesz.learners.cost import closed_form_seconds
+    >>> from riesz.learners.expected_time import closed_form_seconds
     >>> round(closed_form_seconds(8000, 2000))
     11
     """
@@ -41,7 +41,7 @@ def words(seconds: float) -> str:
 
     Examples
     --------
-    >>> from riesz.learners.cost import words
+    >>> from riesz.learners.expected_time import words
     >>> words(290), words(3 * 3600)
     ('about 5 minutes', 'about 3 hours')
     """
