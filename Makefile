@@ -1,5 +1,5 @@
 # make demo   the README's example, and a continuous treatment
-# make test   the tests
+# make test   the tests, in two processes; make test WORKERS=4 in four, WORKERS=0 in one
 # make check  format, lint, types and tests: what runs before a commit
 # make fuzz   thousands of random calls; each must give an answer or a clear error
 # make docs   the site, every chapter executed, in build/docs; make docs-check opens every page of it in Chromium
@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 DOCS_READY := $(VENV)/docs-ready
 MATHJAX := build/static/mathjax
+WORKERS ?= 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test lint check slow fuzz docs docs-check dist clean
@@ -34,7 +35,7 @@ demo: $(READY)
 	@$(BIN)/python benchmarks/demo.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist worksteal
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow

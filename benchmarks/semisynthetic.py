@@ -14,10 +14,12 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -189,6 +191,24 @@ def chosen(text: str) -> list[int]:
     return list(range(int(first), int(last or first) + 1))
 
 
+def _pieces(work: Sequence[tuple[Any, ...]], jobs: int) -> Iterator[pd.DataFrame]:
+    """What ``run`` returns for each group, as it is finished; with 0 jobs in this process."""
+    if jobs == 0 or not work:
+        yield from (run(*arguments) for arguments in work)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=prepare_worker) as pool:
+        futures = [pool.submit(run, *arguments) for arguments in work]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except KeyboardInterrupt:
+            print("\nStopped. Finished groups of data sets are kept; the same command resumes.", flush=True)
+            os._exit(130)  # a pool would first finish the running groups; workers end with this process
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # otherwise all waiting groups would run first
+            raise
+
+
 @dataclass(frozen=True)
 class Study:
     """One learner on many data sets, and its result files."""
@@ -207,28 +227,12 @@ class Study:
         todo = self.missing(selected)
         groups = [todo[start : start + GROUP] for start in range(0, len(todo), GROUP)]
         options = {"folds": self.folds, "repeats": self.repeats}
-        with (
-            ProcessPoolExecutor(jobs, get_context("spawn"), initializer=prepare_worker) as pool,
-            tqdm(
-                total=len(selected),
-                initial=len(selected) - len(todo),
-                desc=f"{self.source}, {self.learner}",
-                unit="data set",
-            ) as bar,
-        ):
-            futures = [pool.submit(run, self.source, data, group, self.learner, options) for group in groups]
-            try:
-                for future in as_completed(futures):
-                    piece = future.result()
-                    self.keep(piece)
-                    bar.update(len(piece))
-            except KeyboardInterrupt:
-                bar.close()
-                print("Stopped. Finished groups of data sets are kept; the same command resumes.", flush=True)
-                os._exit(130)  # a pool would first finish the running groups; workers end with this process
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)  # otherwise all waiting groups would run first
-                raise
+        work = [(self.source, data, group, self.learner, options) for group in groups]
+        title = f"{self.source}, {self.learner}"
+        with tqdm(total=len(selected), initial=len(selected) - len(todo), desc=title, unit="data set") as bar:
+            for piece in _pieces(work, jobs):
+                self.keep(piece)
+                bar.update(len(piece))
         return pd.read_csv(self.file).query("dataset in @selected")
 
     def missing(self, selected: list[int]) -> list[int]:
@@ -294,7 +298,7 @@ def main() -> None:
     parser.add_argument("--learner", default="madnet-paper", choices=learners())
     parser.add_argument("--folds", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="processes with one thread each; 0: in this process")
     arguments = parser.parse_args()
     study = Study(arguments.source, arguments.learner, arguments.folds, arguments.repeats)
     study.show(study.run(arguments.data, chosen(arguments.datasets), arguments.jobs))

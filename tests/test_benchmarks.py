@@ -80,11 +80,11 @@ def test_a_study_resumes_where_it_stopped(
     assert first["truth"].to_numpy() == pytest.approx([semisynthetic.IHDP(ihdp).effects(d).mean() for d in (0, 1)])
     file = ihdp / "results" / "ihdp_linear_folds1_repeats1.csv"
     first.assign(dr=first["truth"] + 0.5).to_csv(file, index=False)  # a mark that a second fit would wipe out
-    both = study.run(str(ihdp), [0, 1, 2], 1)
+    both = study.run(str(ihdp), [0, 1, 2], 0)  # in this process
     assert list(both["dataset"]) == list(both["seed"]) == [0, 1, 2]
     assert (both["dr"] - both["truth"]).iloc[:2].to_numpy() == pytest.approx(0.5)
     pd.read_csv(file).replace({"seed": {1: 0}}).to_csv(file, index=False)
-    again = study.run(str(ihdp), [0, 1, 2], 1)  # a row of another seed is fitted anew
+    again = study.run(str(ihdp), [0, 1, 2], 0)  # a row of another seed is fitted anew
     assert list(again["dataset"]) == list(again["seed"]) == [0, 1, 2]
     assert (again["dr"] - again["truth"]).abs().to_numpy()[:2] == pytest.approx(
         [0.5, abs(first["dr"] - first["truth"])[1]]

@@ -59,15 +59,20 @@ def _shown(options: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def fit_of(case: Case, network: bool) -> riesz.Results:
+    """The fit of a case, or the error of its refusal."""
+    learner: Any = SMALL[case.seed % len(SMALL)] if network else "linear"
+    fit: riesz.Results = getattr(riesz, case.verb)(case.formula, case.data, learner=learner, **case.options)
+    return fit
+
+
 def run(case: Case, network: bool) -> Outcome:
     """Run one case."""
-    learner: Any = SMALL[case.seed % len(SMALL)] if network else "linear"
-    arguments = dict(case.options.items())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", riesz.RieszWarning)
         try:
-            fit = getattr(riesz, case.verb)(case.formula, case.data, learner=learner, **arguments)
+            fit = fit_of(case, network)
         except riesz.RieszError as error:
             return Outcome(str(error), tuple(_bad_words(str(error))))
         except Exception as error:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+
 import pytest
 
+import riesz
 from fuzz.cases import draw_case
-from fuzz.checks import run
+from fuzz.checks import fit_of, run
 
 LINEAR, NETWORK = 170, 30
 
@@ -24,5 +28,10 @@ def test_a_random_case_with_a_network_is_answered_or_refused(seed: int) -> None:
 
 def test_most_cases_are_fitted() -> None:
     """A fuzzer whose cases are nearly all refused at the door would test nothing."""
-    outcomes = [run(draw_case(seed, network=False), network=False) for seed in range(60)]
-    assert sum(not outcome.refused for outcome in outcomes) > 36
+    fitted = 0
+    for seed in range(60):
+        with warnings.catch_warnings(), contextlib.suppress(riesz.RieszError):
+            warnings.simplefilter("ignore", riesz.RieszWarning)
+            fit_of(draw_case(seed, network=False), network=False)
+            fitted += 1
+    assert fitted > 36

@@ -445,7 +445,7 @@ def test_weights_of_arms_and_their_representer_by_hand(name: str, clip: float, a
 
 def test_representers_of_many_arms_need_little_memory() -> None:
     """In proportion to the number of arms times rows, not to a power of it."""
-    arms, n = 25, 800
+    arms, n = 12, 3000
     x, arm = np.random.default_rng(1).normal(size=n), np.arange(n) % arms
     frame = pd.DataFrame({"y": x + arm, "arm": [f"g{k:02d}" for k in arm], "x": x})
     design = riesz.ate("y ~ treat(arm) + x", frame, learner="linear").model.blueprint.design

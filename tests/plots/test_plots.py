@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -31,10 +30,8 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
+def without_screen() -> None:
     plt.switch_backend("Agg")
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

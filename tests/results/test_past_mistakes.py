@@ -340,14 +340,12 @@ def test_plots_refuse_wrong_arguments_in_plain_words(ate: riesz.Results, kind: s
 def test_wrong_arguments_of_plots_and_tables(ate: riesz.Results, call, words: str) -> None:
     with pytest.raises(riesz.RieszError, match=words):
         call(ate)
-    plt.close("all")
 
 
 def test_one_benchmark_may_be_a_name(ate: riesz.Results) -> None:
     """It was taken for a list of letters."""
     ax = ate.plot("sensitivity", benchmarks="x1")
     assert [text.get_text() for text in ax.get_legend().get_texts()][1:] == ["x1"]
-    plt.close("all")
 
 
 @pytest.mark.parametrize(

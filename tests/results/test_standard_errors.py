@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -324,7 +323,6 @@ def test_there_is_no_ipw_of_a_logit_rr(tmp_path: Path) -> None:
     assert str(again) == str(fit)
     ax = fit.plot("estimators")
     assert not [text.get_text() for text in ax.texts if "nan" in text.get_text()]
-    plt.close("all")
     with pytest.raises(riesz.LearnerError, match="weights the outcome by rr"):
         riesz.ate("y ~ treat(a) * x1", data, family="binomial", estimator="ipw")
     assert riesz.ate("y ~ treat(a) * x1", data, estimator="ipw").params.notna().all()
