@@ -252,7 +252,7 @@ def _treatment_inputs(treatment: Treatment, data: pd.DataFrame) -> Compact:
     if treatment.categorical:
         arms = treatment.numbers(data)
         if (arms == arms[0]).all():
-            (constants,) = treatment.inputs(data.iloc[:1])
+            (constants,) = treatment.indicators(arms[:1])
             return Compact(constants, np.empty(0, dtype=np.intp), np.empty((len(data), 0)))
     return compact(treatment.inputs(data))
 

@@ -8,6 +8,7 @@ estimands use to write counterfactual frames (``treatment.set(data, level)``) an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -80,12 +81,16 @@ class Treatment:
     def inputs(self, data: pd.DataFrame) -> Array:
         """The raw treatment as numbers: itself, or indicators of the arms other than the reference, shape (n, t)."""
         if self.categorical:
-            return np.asarray(self.numbers(data)[:, None] == np.arange(1, len(self.levels)), dtype=float)
+            return self.indicators(self.numbers(data))
         return self.values(data)[:, None]
+
+    def indicators(self, numbers: npt.NDArray[np.intp]) -> Array:
+        """Indicators of the arms other than the reference, shape (n, t), given the numbers of arms."""
+        return np.asarray(numbers[:, None] == np.arange(1, len(self.levels)), dtype=float)
 
     def numbers(self, data: pd.DataFrame) -> npt.NDArray[np.intp]:
         """The arm of each row by its place among the levels, for arms with labels; -1 for another label."""
-        return np.asarray(pd.Index(self.levels).get_indexer(data[self.name]), dtype=np.intp)
+        return np.asarray(self._index.get_indexer(data[self.name]), dtype=np.intp)
 
     def codes(self, data: pd.DataFrame) -> npt.NDArray[np.intp] | None:
         """The arm of each row, the reference 0, shape (n,); None for a continuous treatment."""
@@ -105,8 +110,15 @@ class Treatment:
 
     def label(self, level: Any) -> str:
         """The label of an arm in names and tables; different arms have different labels."""
-        texts: dict[Any, str] = dict(zip(self.levels, labels(self.levels), strict=True))
-        return texts[level] if level in texts else label(level)
+        return self._labels[level] if level in self._labels else label(level)
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        return pd.Index(self.levels)
+
+    @cached_property
+    def _labels(self) -> dict[Any, str]:
+        return dict(zip(self.levels, labels(self.levels), strict=True))
 
     def describe(self) -> str:
         """A short text for the summary."""
