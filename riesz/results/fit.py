@@ -174,9 +174,9 @@ class Results(Parameters):
         >>> print(fit.candidates.loc["ATE", ["estimate", "std_error", "weight_mu", "weight_rr"]].round(2).to_string())
                                         estimate  std_error  weight_mu  weight_rr
         learner
-        Linear (ridge, rr constrained)      1.43       0.18       0.13       0.15
-        Splines                             0.87       0.16       0.87       0.85
-        stack                               0.89       0.17       1.00       1.00
+        Linear (ridge, rr constrained)      1.43       0.18       0.13       0.45
+        Splines                             0.86       0.17       0.87       0.55
+        stack                               0.90       0.18       1.00       1.00
         """
         return candidate_table(self._parts)
 
@@ -200,9 +200,9 @@ class Results(Parameters):
         >>> print(fit.stacking.loc["rr of ATE", ["weight", "loss"]].round(2))
                                         weight  loss
         learner
-        Linear (ridge, rr constrained)    0.15 -4.58
-        Splines                           0.85 -5.14
-        stack                             1.00 -5.15
+        Linear (ridge, rr constrained)    0.45 -4.58
+        Splines                           0.55 -4.71
+        stack                             1.00 -4.99
         """
         return stacking_table(self._parts)
 
@@ -541,7 +541,6 @@ class Results(Parameters):
         These checks found no problems.
         >>> data["school"] = data.index % 8
         >>> riesz.ate("y ~ treat(a) * x1", data, learner="linear", cluster="school").warnings()
-        - 1 cluster makes up 54% of the variance of ATE. See fit.influential().
         - Only 8 clusters of `school`: normal intervals are then too short.
         """
         return concerns(self._parts)

@@ -114,7 +114,7 @@ def test_two_way_folds_do_not_cut_their_own_clusters(binary_frame: pd.DataFrame)
 
 
 def test_own_folds_that_cut_clusters_are_told(binary_frame: pd.DataFrame) -> None:
-    with pytest.warns(riesz.RieszWarning, match="cut 40 of 40 clusters of `village`"):
+    with pytest.warns(riesz.RieszWarning, match="split 40 of 40 clusters of `village`"):
         riesz.ate("y ~ treat(a) + x1", binary_frame, folds=np.arange(400) % 4, cluster="village")
     riesz.ate("y ~ treat(a) + x1", binary_frame, folds=binary_frame["village"] % 4, cluster="village")
 

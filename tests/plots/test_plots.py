@@ -239,7 +239,7 @@ def test_influence_and_quantiles(fit: riesz.Results) -> None:
 
 
 def test_clusters_are_labelled_as_clusters(fit: riesz.Results) -> None:
-    with pytest.warns(riesz.RieszWarning, match="cut"):
+    with pytest.warns(riesz.RieszWarning, match="split"):
         clustered = fit.with_cov("region")
     assert draw(clustered, "influence", k=3).get_ylabel() == "Cluster"
 

@@ -86,7 +86,7 @@ def test_with_cov(single: riesz.Results, binary_frame: pd.DataFrame) -> None:
         single.with_cov("HC1")
     array = robust.with_cov(cluster=binary_frame["village"].to_numpy())
     np.testing.assert_array_equal(array.bse, single.bse)
-    with pytest.warns(riesz.RieszWarning, match="cut 3 of 3 clusters of `g`"):
+    with pytest.warns(riesz.RieszWarning, match="split 3 of 3 clusters of `g`"):
         two = robust.with_cov(cluster=["village", "g"])
     assert "village (40) and g (3)" in str(two.summary())
 
