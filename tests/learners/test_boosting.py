@@ -291,7 +291,7 @@ def test_trees_learn_what_splines_leave_of_a_slope() -> None:
     }
     error = {name: float(result.params.iloc[0]) - 1.0 for name, result in fits.items()}
     assert abs(error["trees"]) < 0.6 * abs(error["splines"])
-    assert "Trees of the covariates are added to splines" in " ".join(str(fits["trees"].summary()).split())
+    assert "trees of the covariates are added to splines" in " ".join(str(fits["trees"].summary()).split())
 
 
 @pytest.mark.parametrize("binary", [False, True])
