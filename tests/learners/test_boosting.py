@@ -359,6 +359,11 @@ def test_derivatives_along_covariates_are_refused_with_a_way_out(continuous_fram
             )
 
 
+def test_a_slope_without_covariates_is_refused_with_a_way_out(continuous_frame: pd.DataFrame) -> None:
+    with pytest.raises(riesz.LearnerError, match=r"none besides the treatment\. Add some, .* or use riesz\.Splines"):
+        riesz.ade("y ~ treat(d)", continuous_frame, learner=riesz.Boosting())
+
+
 def test_other_refusals(binary_frame: pd.DataFrame, continuous_frame: pd.DataFrame) -> None:
     with pytest.raises(riesz.LearnerError, match="enters the formula only together with the treatment"):
         fit(binary_frame, formula="y ~ treat(a) + treat(a):x1")

@@ -528,20 +528,82 @@ def test_rr_follows_from_the_propensities_of_arms() -> None:
     rr = fitted(design).predict(design).rr.observed
     truth = np.stack([(arm == k) / p[:, k] - (arm == 0) / p[:, 0] for k in (1, 2)] + [(arm == 1) / p[:, 1]])
     assert (np.mean((rr - truth) ** 2, axis=1) < 0.03 * np.mean(truth**2, axis=1)).all()
-    assert (np.abs(rr) <= 1 / smallest(4000) + 1e-9).all()
     np.testing.assert_allclose(rr[0][arm == 1], rr[2][arm == 1], rtol=1e-12)
 
 
 def test_propensities_are_kept_from_zero() -> None:
-    """By the rule for the number of rows, or by ``clip``."""
+    """By the rule for the number of rows and the rarest arm, or by ``clip``; a note says how many rows that concerns."""
     rng = np.random.default_rng(6)
     data = pd.DataFrame({"x": rng.standard_normal(600)})
     data["a"] = (rng.uniform(size=600) < 1 / (1 + np.exp(-4 * data["x"]))).astype(float)
     data["y"] = data["a"] + rng.standard_normal(600)
     design = design_of("y ~ treat(a) + x", data, riesz.ATE())
-    for clip, most in ((None, 1 / smallest(600)), (0.1, 10.0)):
+    for clip, most in ((None, 1 / smallest(600, 0.5)), (0.1, 10.0)):
         rr = fitted(design, riesz.Splines(clip=clip)).predict(design).rr.observed
         assert np.abs(rr).max() == pytest.approx(most)
+    summary = " ".join(str(riesz.ate("y ~ treat(a) + x", data, learner=riesz.Splines(clip=0.1)).summary()).split())
+    assert re.search(r"The propensities of \d+% of the rows were clipped \(clip=0.1\)", summary)
+
+
+def test_weights_of_controls_of_an_effect_on_the_treated_are_not_clipped() -> None:
+    """They never divide by a small propensity: their sum is minus that of the treated rows, however few are treated."""
+    rng = np.random.default_rng(7)
+    data = pd.DataFrame({"x": rng.standard_normal(4000)})
+    data["a"] = (rng.uniform(size=4000) < 1 / (1 + np.exp(4 - data["x"]))).astype(float)
+    data["y"] = data["a"] + data["x"] + rng.standard_normal(4000)
+    assert data["a"].mean() < 0.04
+    design = design_of("y ~ treat(a) + x", data, riesz.ATT())
+    fit = fitted(design)
+    assert fit.details()["clipped"] > 0.05  # of the propensities of the treated, which rr does not divide by
+    rr = fit.predict(design).rr.observed[0]
+    treated = data["a"].to_numpy() == 1
+    assert rr[~treated].sum() == pytest.approx(-rr[treated].sum(), rel=0.1)
+
+
+def test_with_a_rare_arm_rr_is_constrained_and_errors_are_honest() -> None:
+    """15 of 1,000 rows are treated at random: propensities would be cut at twice their true size."""
+    errors = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x, noise = rng.standard_normal((2, 1000))
+        a = (rng.permutation(1000) < 15).astype(float)
+        data = pd.DataFrame({"y": 2 * a * (1 + x) + x + noise, "a": a, "x": x})
+        fit = riesz.ate("y ~ treat(a) + x", data, learner=SPLINES, folds=3)
+        assert "clipped" not in fit.details()
+        errors.append((float(fit.params.iloc[0]) - 2.0, float(fit.bse.iloc[0])))
+    error, stated = np.array(errors).T
+    assert np.mean(np.abs(error / stated) < 1.96) >= 0.85
+    assert stated.mean() > 0.7 * error.std()
+
+
+def test_screening_counts_clusters() -> None:
+    """Of covariates that are constant in clusters, and that do not matter, few pairs pass."""
+    found, naive = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = np.repeat(rng.standard_normal((100, 12)), 10, axis=0)
+        data = pd.DataFrame(x, columns=[f"x{j}" for j in range(12)]).assign(
+            a=np.tile([0.0, 1.0], 500), y=np.repeat(rng.standard_normal(100), 10), village=np.repeat(np.arange(100), 10)
+        )
+        for counts, options in ((found, {"cluster": "village"}), (naive, {})):
+            formula = "y ~ treat(a) + " + " + ".join(f"x{j}" for j in range(12))
+            design = design_of(formula, data, riesz.ATE(), **options)
+            sample = Sample(
+                design, make_evaluation_points(design, measure(design, True)[0]), measure(design, True)[1], 0
+            )
+            counts.append(len(screen(sample, sample.pool(level()), np.array([design.y.mean()]), 0)))
+    assert np.mean(found) < 1.5
+    assert np.mean(naive) > 4
+
+
+def test_products_of_many_arms_stay_within_the_limit() -> None:
+    rng = np.random.default_rng(8)
+    n, arms = 1200, 20
+    data = pd.DataFrame(rng.standard_normal((n, 8)), columns=[f"x{j}" for j in range(8)])
+    data["arm"] = [f"g{k:02d}" for k in rng.permutation(n) % arms]
+    data["y"] = data["x0"] * data["x1"] + data["x2"] * data["x3"] + 0.1 * rng.standard_normal(n)
+    design = design_of("y ~ treat(arm) + .", data, riesz.Mean("g01"))
+    assert fitted(design).details()["features"] <= 1000
 
 
 def test_a_given_penalty_or_a_moment_that_moves_covariates_has_a_constrained_rr(arms_frame: pd.DataFrame) -> None:

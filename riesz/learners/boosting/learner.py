@@ -43,9 +43,10 @@ class Boosting(Learner):
     Parameters
     ----------
     rr : {"constrained", "riesz", "propensity"}
-        How the Riesz representer is learned. ``"riesz"`` boosts the Riesz loss :math:`E_n[rr^2 - 2 m(rr)]`. ``"constrained"``
-        boosts the paper's constrained problem, in which every tree satisfies the constraint; its scale comes from the estimation
-        sample. ``"propensity"``, for a treatment with arms, derives rr from boosted propensities.
+        How the Riesz representer is learned, if no derivative is asked for. ``"riesz"`` boosts the Riesz loss
+        :math:`E_n[rr^2 - 2 m(rr)]`. ``"constrained"`` boosts the paper's constrained problem, in which every tree satisfies the
+        constraint; its scale comes from the estimation sample. ``"propensity"``, for a treatment with arms, derives rr from
+        boosted propensities.
     leaves : int, optional
         Largest number of leaves per tree; by default 8, or 16 with more than 10,000 training rows.
     rows_per_leaf : float, optional
@@ -137,6 +138,11 @@ class Boosting(Learner):
             raise LearnerError(
                 f"A training set has {rows} rows; riesz.Boosting needs at least {_FEWEST_ROWS}, of which some decide when to stop. "
                 "Use fewer folds, or learner='linear'."
+            )
+        if design.is_derivative.any() and not design.covariates.size:
+            raise LearnerError(
+                "For a derivative riesz.Boosting adds trees of the covariates to splines, but the formula has none besides the "
+                "treatment. Add some, as in 'y ~ treat(a) + x', or use riesz.Splines()."
             )
         if design.is_derivative.any() and not suits(design):
             raise LearnerError(

@@ -7,7 +7,8 @@ A tree is a step function, whose slope is zero or does not exist. So for a momen
 with s and r from :class:`~riesz.Splines`, and g and h boosted: g by the squared error of y - s (or the cross-entropy of a logit
 that starts from that of s), h by the Riesz loss :math:`E_n[(r + h)^2 - 2 m(h)]`. A derivative along the treatment is zero for h,
 so only values that the moment reads count in m(h). The trees find jumps and interactions of the covariates; how the slope varies
-with them is left to the splines.
+with them is left to the splines. The splines are fitted to all training rows, also to those that trees hold out, so that the number
+of trees is decided on what is left of rows that the splines have seen; they have few parameters.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ class StoredOnSplines:
             raise ValueError("trees for another representer")
         if self.logistic != (sample.family == "binomial"):
             raise ValueError("trees of other settings")
+        if len(self.splines.expansions.covariates) != len(sample.covariates):
+            raise ValueError("splines of another design")
         if not all(bag and all(trees.width <= len(sample.covariates) for trees in bag) for bag in (self.mu, *self.rr)):
             raise ValueError("trees of another design")
         return OnSplinesFit(self.splines, self.scales, self.mu, self.rr, self.logistic, self.trees)

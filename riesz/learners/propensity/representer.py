@@ -195,7 +195,9 @@ class ArmFunctions:
         return table
 
 
-def arm_representer(coefficients: ArmCoefficients, p: Array, clip: float = 0.0) -> ArmFunctions:
+def arm_representer(
+    coefficients: ArmCoefficients, p: Array, clip: float = 0.0, highest: float | None = None
+) -> ArmFunctions:
     """The representer at every arm.
 
     If an arm's propensity is clipped, the other arms share the remaining probability in proportion to their propensities, for this
@@ -207,13 +209,15 @@ def arm_representer(coefficients: ArmCoefficients, p: Array, clip: float = 0.0) 
     p : ndarray, shape (n, arms)
         Propensities, which sum to one.
     clip : float
-        They are kept in [clip, 1 - clip].
+        They are kept in [clip, highest].
+    highest : float, optional
+        By default 1 - clip. With 1 only the propensities that rr divides by are changed.
 
     Returns
     -------
     ArmFunctions
     """
-    clipped = np.clip(p, clip, 1.0 - clip)
+    clipped = np.clip(p, clip, 1.0 - clip if highest is None else highest)
     p = np.maximum(p, 1e-12)  # avoids division by zero
     odds = (1.0 - clipped) / (p @ (1.0 - np.eye(p.shape[1])) * clipped)
 

@@ -132,9 +132,11 @@ def all_features(sample: Sample) -> Features:
 
 def covariate_features(sample: Sample) -> Features:
     """The level and all inputs made from covariates."""
-    features = all_features(sample)
-    of_covariates = (features.share == NONE) & (sample.points.sources[features.first] >= 0)
-    return joined([level(), features.take(of_covariates)])
+    points = sample.points
+    of_covariates = points.sources >= 0
+    if of_covariates.sum() > MOST_FEATURES:
+        of_covariates &= points.roles == Role.LINE
+    return joined([level(), singles(np.flatnonzero(of_covariates))])
 
 
 def plain_sets(features: Features, points: EvaluationPoints) -> Iterator[Numbers]:
@@ -165,7 +167,8 @@ def interactions(sample: Sample, strength: Array, features: Features, strongest:
     by_source = np.bincount(sources + 1, strength, minlength=1)[1:]
     order = [int(j) for j in np.argsort(-by_source, kind="stable")[:strongest] if by_source[j] > 0]
     of_strongest = [(min(j, k), max(j, k)) for place, j in enumerate(order) for k in order[place + 1 :]]
-    inputs = [pair for j, k in dict.fromkeys([*of_strongest, *screened]) for pair in _products_of(points, j, k)]
+    inputs = [pair for j, k in dict.fromkeys([*screened, *of_strongest]) for pair in _products_of(points, j, k)]
+    inputs = inputs[: max(MOST_FEATURES - len(features), 0) // (1 + varying_shares(sample))]
     products = pairs([left for left, _ in inputs], [right for _, right in inputs])
     return joined([products, *(products.times(share) for share in range(varying_shares(sample)))])
 

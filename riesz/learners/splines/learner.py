@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
@@ -19,10 +20,16 @@ from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
 from riesz.learners.linear.learner import Penalty, need_identification, probability
-from riesz.learners.propensity.representer import arm_coefficients, arm_representer, linked_at_arms, need_arms
+from riesz.learners.propensity.representer import (
+    arm_coefficients,
+    arm_representer,
+    clipping,
+    linked_at_arms,
+    need_arms,
+)
 from riesz.learners.splines.feature_sets import Sample
 from riesz.learners.splines.features import Factors, Shares, derivatives_at, factors_at, factors_observed
-from riesz.learners.splines.propensities import WHO, derivable, probabilities, smallest
+from riesz.learners.splines.propensities import WHO, derivable, probabilities, rarest_share, smallest
 from riesz.learners.splines.solve import Choices, SplineSolution, solve
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
@@ -48,18 +55,18 @@ class Splines(Learner):
     rr : {"auto", "constrained", "propensity"}
         How the Riesz representer is learned. ``"constrained"``: by the paper's constrained problem. ``"propensity"``, for a
         treatment with arms: derived from the arms' propensities, which are logistic regressions on splines. ``"auto"``: from
-        propensities if the treatment has at most six arms, the moment moves nothing else and ``rr_penalty="loo"``; otherwise
-        constrained.
+        propensities if the treatment has at most six arms, each with 50 rows or more, the moment moves nothing else and
+        ``rr_penalty="loo"``; otherwise constrained.
     interactions : int
         Number of covariates, the strongest ones, whose products with each other are tried, beside pairs whose product is found to
         matter; with 0 there are no products of covariates.
     indicators : bool
         Whether mass points of covariates get indicators: values that carry 5% of the weight or more, unless there are only two.
     double_selection : bool
-        Whether covariates' features that were chosen for rr join mu, and those of mu join rr, with a small penalty.
+        Whether covariates' features that were chosen for rr join mu, and those of mu join rr.
     clip : float, optional
-        Propensities are kept in [clip, 1 - clip]; by default :math:`5 / (\sqrt{n} \log n)` with n training rows (Gruber, Phillips,
-        Lee and van der Laan 2022), at most 0.1.
+        The smallest propensity that rr divides by; by default :math:`5 / (\sqrt{n} \log n)` with n distinct training rows (Gruber,
+        Phillips, Lee and van der Laan 2022), at most 0.1 and at most half of the rarest arm's share.
 
     Notes
     -----
@@ -146,9 +153,18 @@ class Splines(Learner):
 
     def prepare(self, sample: Design) -> Prepared:
         """What the folds of a sample share."""
-        derived = self.rr == "propensity" or (self.rr == "auto" and self.rr_penalty == "loo" and derivable(sample))
+        expansions, shares = measure(sample, self.indicators)
+        size = (1 + len(shares.centre)) * sum(how.size for how in expansions.covariates)
+        most = int(np.clip(_MOST_NUMBERS // max(size, 1), _LEAST_ROWS, MOST_ROWS))
+        automatic = self.rr == "auto" and self.rr_penalty == "loo" and derivable(sample, min(1.0, most / len(sample)))
+        derived = self.rr == "propensity" or automatic
         choices = Choices(self.penalty, self.rr_penalty, self.interactions, self.double_selection, derived)
-        return Prepared(*measure(sample, self.indicators), choices, self.clip)
+        return Prepared(expansions, shares, choices, self.clip, most)
+
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
+        if "clipped" not in details or not details["clipped"].notna().any():
+            return []
+        return clipping(float(details["clipped"].mean()), float(details["clip"].mean()), "propensities")
 
     def describe(self, family: str) -> str:
         return "Splines" if self.rr == Splines.rr else f"Splines (rr {self.rr})"
@@ -169,7 +185,9 @@ class SplinesFit(Fit):
     logits : tuple of SplineSolution
         Of the arms whose membership is modelled, if rr follows from propensities; otherwise empty.
     clip : float
-        Propensities are kept in [clip, 1 - clip].
+        The smallest propensity that rr divides by.
+    clipped : float
+        Share of the rows closed forms were solved on that have a smaller propensity.
     """
 
     expansions: Expansions
@@ -178,6 +196,7 @@ class SplinesFit(Fit):
     logistic: bool
     logits: tuple[SplineSolution, ...] = ()
     clip: float = 0.0
+    clipped: float = 0.0
 
     def predict(self, design: Design) -> Predictions:
         n, readings, links = len(design), len(design.is_derivative), design.links
@@ -215,7 +234,7 @@ class SplinesFit(Fit):
     def _derived(self, design: Design, p: Array) -> Linked:
         """The representer from the propensities of the rows, shape (n, arms)."""
         coefficients = arm_coefficients(design.sample, WHO)[..., design.index]
-        return linked_at_arms(arm_representer(coefficients, p, self.clip), design)
+        return linked_at_arms(arm_representer(coefficients, p, self.clip, highest=1.0), design)
 
     def _rows_at_once(self, design: Design) -> int:
         """The number of rows whose points and features fit into little memory."""
@@ -232,7 +251,7 @@ class SplinesFit(Fit):
                     f"{name}_features_{c}": float(len(solution.features)),
                     f"{name}_penalty_{c}": solution.penalty,
                 }
-        return numbers
+        return numbers | ({"clip": self.clip, "clipped": self.clipped} if self.logits else {})
 
 
 @dataclass(frozen=True)
@@ -246,23 +265,29 @@ class Prepared:
     choices : Choices
     clip : float or None
         As in :class:`Splines`.
+    most : int
+        Closed forms are solved on at most this many rows.
     """
 
     expansions: Expansions
     shares: Shares
     choices: Choices
     clip: float | None
+    most: int
 
     def fit(self, design: Design, seed: int) -> SplinesFit:
         """Solve on the rows of a design, a random part of them if they are many."""
-        size = (1 + len(self.shares.centre)) * sum(how.size for how in self.expansions.covariates)
-        most = int(np.clip(_MOST_NUMBERS // max(size, 1), _LEAST_ROWS, MOST_ROWS))
-        part = design.take(draw_part(len(design), most, seed))
+        part = design.take(draw_part(len(design), self.most, seed))
         sample = Sample(part, make_evaluation_points(part, self.expansions), self.shares, seed)
         solved = solve(sample, self.choices)
-        least = smallest(len(design)) if self.clip is None else self.clip
-        logistic = design.family == "binomial"
-        return SplinesFit(self.expansions, self.shares, (solved.mu, *solved.rr), logistic, solved.logits, least)
+        logistic, clip, clipped = design.family == "binomial", 0.0, 0.0
+        if solved.logits:
+            clip = smallest(len(design), rarest_share(design)) if self.clip is None else self.clip
+            at_rows = factors_observed(sample.points, self.shares)
+            p = probabilities(np.stack([_value(logit, at_rows) for logit in solved.logits]))
+            clipped = float(np.average((p < clip).any(axis=1), weights=part.weights))
+        functions = (solved.mu, *solved.rr)
+        return SplinesFit(self.expansions, self.shares, functions, logistic, solved.logits, clip, clipped)
 
 
 def _value(solution: SplineSolution, factors: Factors) -> Array:

@@ -4,8 +4,9 @@ With arms, rr is a known function of the propensities: for the ATE :math:`a / p 
 makes an rr that grows exponentially where overlap is weak, which a sum of a few features follows less well. Each arm's membership
 is regressed on the covariates' features, and the probabilities are divided by their sum.
 
-Propensities below :math:`5 / (\sqrt{n} \log n)` are raised to it, with n training rows (Gruber, Phillips, Lee and van der Laan
-2022): smaller ones make rr noisier than they make it accurate.
+Where rr divides by a propensity below :math:`5 / (\sqrt{n} \log n)`, with n training rows, it divides by that number instead
+(Gruber, Phillips, Lee and van der Laan 2022), or by half of the rarest arm's share if that is smaller: smaller propensities make rr
+noisier than they make it accurate. With few rows in an arm its logit is not reliable, and rr is learned without propensities.
 
 References
 ----------
@@ -28,11 +29,21 @@ from riesz.learners.splines.feature_sets import Sample
 
 WHO = "riesz.Splines(rr='propensity')"
 MOST_ARMS = 6  # every arm needs a regression
+FEWEST = 50  # rows in the rarest arm, of those that are used
 
 
-def derivable(sample: Design) -> bool:
-    """Whether rr follows from propensities: for moments of a treatment with arms that move nothing but the treatment."""
+def derivable(sample: Design, used: float) -> bool:
+    """Whether rr can follow from propensities: a treatment with few arms, none of them rare, that alone is moved.
+
+    Parameters
+    ----------
+    sample : Design
+    used : float
+        The share of the rows that closed forms are solved on.
+    """
     if sample.strata is None or sample.treatment.shape[1] >= MOST_ARMS or sample.is_derivative.any():
+        return False
+    if used * np.bincount(sample.strata).min() < FEWEST:
         return False
     try:
         need_arms(sample, WHO)
@@ -41,16 +52,30 @@ def derivable(sample: Design) -> bool:
     return True
 
 
-def smallest(rows: int) -> float:
-    """The smallest propensity used, for a number of training rows.
+def smallest(rows: int, rarest: float) -> float:
+    """The smallest propensity that rr divides by.
+
+    Parameters
+    ----------
+    rows : int
+        Number of training rows.
+    rarest : float
+        Share of the rarest arm.
 
     Examples
     --------
     >>> from riesz.learners.splines.propensities import smallest
-    >>> round(smallest(1000), 3), round(smallest(100_000), 4)
-    (0.023, 0.0014)
+    >>> round(smallest(1000, 0.3), 3), round(smallest(100_000, 0.3), 4), smallest(1000, 0.02)
+    (0.023, 0.0014, 0.01)
     """
-    return float(min(5.0 / (np.sqrt(rows) * np.log(rows)), 0.1))
+    return float(min(5.0 / (np.sqrt(rows) * np.log(rows)), 0.1, rarest / 2))
+
+
+def rarest_share(design: Design) -> float:
+    """The share of the rarest arm in the weights of the rows."""
+    assert design.strata is not None
+    weights = np.bincount(design.strata, design.weights, minlength=design.treatment.shape[1] + 1)
+    return float(weights.min() / weights.sum())
 
 
 def modelled_arms(sample: Sample) -> Sequence[int]:

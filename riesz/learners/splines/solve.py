@@ -47,7 +47,9 @@ _FACTORS = np.geomspace(0.1, 10.0, 5)[1:4]  # of the groups' penalties
 _SPARSITY = (2.0, 4.0)  # kappa of the groups, for mu and for rr: see shrinkage.py
 _FEWEST = 30  # rows that an arm needs for its own regression
 _NOISE_ROWS = 2000  # rows that the noise of a moment is measured on
-_JOINING = 0.25  # penalty, in units of their mean square, of features that join: four fifths of a coefficient stay
+# Penalty of features that join, in units of their mean square; the leave-one-out loss then scales it together with the penalties of
+# the other features. Fixed penalties were not tried.
+_JOINING = 0.25
 
 
 @stored
@@ -137,6 +139,8 @@ class Candidate:
 
 def solve(sample: Sample, choices: Choices) -> Solutions:
     """Mu, and what rr follows from."""
+    if choices.propensities:
+        sample = replace(sample, observed_only=True)
     members = [sample.membership(arm) for arm in modelled_arms(sample)] if choices.propensities else []
     targets = [0] if members else list(range(1 + sample.design.components))
     mu, *rr = _choose(sample, targets, choices)
@@ -196,13 +200,14 @@ def _with_joining(
 
 
 def _join(sample: Sample, candidate: Candidate, joining: Features, target: int) -> Candidate:
-    """Solve again with further features, which have a small penalty; those of a candidate keep theirs."""
+    """Solve again with further features, as many as there may be."""
     if candidate.parts:
         parts = tuple((rows, share, _join(rows, part, joining, target)) for rows, share, part in candidate.parts)
         return _candidate_of_arms(candidate.loss, parts)
     known = candidate.solution.features
     added = without(joining, known)
-    if not len(added) or len(known) + len(added) > MOST_FEATURES:
+    added = added.take(np.arange(min(len(added), max(MOST_FEATURES - len(known), 0))))
+    if not len(added):
         return candidate
     pool = sample.pool(joined([level(), known, added]))
     size = np.average(pool.phi.observed**2, axis=1, weights=sample.design.weights)
@@ -265,7 +270,7 @@ def _problems(sample: Sample, pool: Pool, targets: Sequence[int]) -> list[Quadra
 def _outcome_problem(gram: Array, linear: Array, total: float, rows: float) -> Quadratic:
     def noise(theta: Array, used: float) -> float:
         residual_square = total - 2 * linear @ theta + theta @ gram @ theta
-        return float(max(float(residual_square), 1e-10 * total) / max(1.0 - used / rows, 0.1))
+        return float(max(float(residual_square), 1e-10 * total, 1e-200) / max(1.0 - used / rows, 0.1))
 
     return Quadratic(gram, linear, rows, noise)
 
