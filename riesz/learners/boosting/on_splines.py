@@ -24,10 +24,10 @@ from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
 from riesz.learners.base import Fit
-from riesz.learners.boosting.engine import Course, Descent, Grown, Growth, boost, subset
+from riesz.learners.boosting.engine import Growth, subset
 from riesz.learners.boosting.fits import Bag, mean_of
-from riesz.learners.boosting.losses import Logistic, Quadratic, least_hessian
-from riesz.learners.boosting.training import draw_parts, split
+from riesz.learners.boosting.losses import Logistic, least_hessian
+from riesz.learners.boosting.training import descend, draw_parts, quadratics, split
 from riesz.learners.boosting.trees import Trees
 from riesz.learners.inputs.evaluation_points import changes_covariates
 from riesz.learners.splines.learner import SplinesFit
@@ -132,29 +132,22 @@ def fit_on_splines(
     start = splines.predict(design)
     factors = scales(start, design)
     start = times(start, factors)
-
-    def descend(losses: Sequence[Quadratic | Logistic], growth: Growth) -> list[Grown]:
-        courses: list[Course] = [Descent(rows, loss, growth, seed + part) for part, loss in enumerate(losses)]
-        return boost(courses, growth)
-
-    def quadratics(curvature: Array, slope: Array) -> list[Quadratic]:
-        halves = zip(split(curvature, parts, boosters), split(slope, parts, boosters), strict=True)
-        return [Quadratic(q, b, held_q, held_b) for (q, held_q), (b, held_b) in halves]
-
     if design.family == "binomial":
         offset = logit(np.clip(start.mu.observed, _EDGE, 1 - _EDGE))
         least = growth.with_least(least_hessian(design.y, weights, growth.least))
         halves = split(weights, parts, boosters)
-        mu = descend([Logistic(design.y, kept, held, offset) for kept, held in halves], least)
+        mu = descend(rows, [Logistic(design.y, kept, held, offset) for kept, held in halves], least, seed)
     else:
         residuals = design.y - start.mu.observed
         spread = float(np.sqrt(np.average(residuals**2, weights=weights))) or 1.0
-        mu = [grown.scaled(0.0, spread) for grown in descend(quadratics(weights, weights * residuals / spread), growth)]
+        losses = quadratics(weights, weights * residuals / spread, parts, boosters)
+        mu = [grown.scaled(0.0, spread) for grown in descend(rows, losses, growth, seed)]
     values = np.where(design.is_derivative[design.links.reading, None], 0.0, design.link_weights)
     rr = []
     for component, r in enumerate(start.rr.observed):
         moment = values[design.links.of(component)].sum(axis=0)
-        rr.append(descend(quadratics(weights, weights * (moment - r)), replace(growth, more=_MORE_RR)))
+        losses = quadratics(weights, weights * (moment - r), parts, boosters)
+        rr.append(descend(rows, losses, replace(growth, more=_MORE_RR), seed))
     numbers = {"mu_trees": mu[0].trees, **{f"rr_trees_{c}": bag[0].trees for c, bag in enumerate(rr)}}
     trees = {name: float(number) for name, number in numbers.items()}
     return OnSplinesFit(splines, factors, mu, rr, design.family == "binomial", trees)

@@ -63,6 +63,18 @@ def split(values: Array, parts: Labels, boosters: int) -> list[tuple[Array, Arra
     return [(np.where(out, 0.0, values), np.where(out, values, 0.0)) for out in held]
 
 
+def quadratics(curvature: Array, slope: Array, parts: Labels, boosters: int) -> list[Quadratic]:
+    """The quadratic loss of each booster."""
+    halves = zip(split(curvature, parts, boosters), split(slope, parts, boosters), strict=True)
+    return [Quadratic(q, b, held_q, held_b) for (q, held_q), (b, held_b) in halves]
+
+
+def descend(data: Any, losses: Sequence[Quadratic | Logistic], growth: Growth, seed: int) -> list[Grown]:
+    """Boost one loss per booster, side by side."""
+    courses: list[Course] = [Descent(data, loss, growth, seed + part) for part, loss in enumerate(losses)]
+    return boost(courses, growth)
+
+
 class Trainer:
     """Learns functions from one training set.
 
@@ -125,8 +137,7 @@ class Trainer:
         return [self._logits(data, rows, (strata == arm).astype(float), growth) for arm in range(arms)]
 
     def _descend(self, data: Any, losses: Sequence[Quadratic | Logistic], growth: Growth) -> list[Grown]:
-        courses: list[Course] = [Descent(data, loss, growth, self._seed + part) for part, loss in enumerate(losses)]
-        return boost(courses, growth)
+        return descend(data, losses, growth, self._seed)
 
     def _logits(self, data: Any, rows: Labels, outcome: Array, growth: Growth) -> list[Grown]:
         weights = self._weights[rows]
@@ -144,8 +155,7 @@ class Trainer:
         return lines.ravel(), curvature.ravel(), slope.ravel()
 
     def _quadratics(self, rows: Labels, curvature: Array, slope: Array) -> list[Quadratic]:
-        halves = zip(self._split(curvature, rows), self._split(slope, rows), strict=True)
-        return [Quadratic(q, b, held_q, held_b) for (q, held_q), (b, held_b) in halves]
+        return quadratics(curvature, slope, self._parts[rows], self._boosters)
 
     def _split(self, values: Array, rows: Labels) -> list[tuple[Array, Array]]:
         return split(values, self._parts[rows], self._boosters)

@@ -1,4 +1,4 @@
-"""Which features there are on a sample: inputs, their products with the treatment, products of the strongest covariates."""
+"""Which features there are on a sample: inputs, their products with the treatment, products of covariates."""
 
 from __future__ import annotations
 
@@ -162,15 +162,15 @@ def interactions(sample: Sample, strength: Array, features: Features, strongest:
     screened : list of pairs of int
         Further pairs of covariates.
     """
-    points = sample.points
+    points, shares = sample.points, varying_shares(sample)
     sources = np.append(points.sources, NONE)[features.first]
     by_source = np.bincount(sources + 1, strength, minlength=1)[1:]
     order = [int(j) for j in np.argsort(-by_source, kind="stable")[:strongest] if by_source[j] > 0]
     of_strongest = [(min(j, k), max(j, k)) for place, j in enumerate(order) for k in order[place + 1 :]]
     inputs = [pair for j, k in dict.fromkeys([*screened, *of_strongest]) for pair in _products_of(points, j, k)]
-    inputs = inputs[: max(MOST_FEATURES - len(features), 0) // (1 + varying_shares(sample))]
+    inputs = inputs[: max(MOST_FEATURES - len(features), 0) // (1 + shares)]
     products = pairs([left for left, _ in inputs], [right for _, right in inputs])
-    return joined([products, *(products.times(share) for share in range(varying_shares(sample)))])
+    return joined([products, *(products.times(share) for share in range(shares))])
 
 
 def varying_shares(sample: Sample) -> int:

@@ -87,8 +87,8 @@ class Splines(Learner):
     on 150 random worlds (binary treatment, even seeds, one repeat) the root mean square distance of the stack's estimate from the
     oracle's was 0.59 oracle standard errors with constrained splines and 0.47 with propensities.
 
-    With more than 20,000 rows in a training
-    set (fewer if there are many features), a random part of them is used, drawn from the seed.
+    With more than 20,000 rows in a training set (fewer if there are many features), a random part of them is used, drawn from the
+    seed.
 
     References
     ----------
