@@ -95,15 +95,15 @@ class Projection:
 @stored
 @dataclass(frozen=True)
 class Alternatives:
-    """What a stack's estimate would have been with other learners, in one repeat.
+    """What a stack's estimate would have been with other learners.
 
     Attributes
     ----------
-    alone : tuple of Scores, one per candidate
-        The scores of each candidate alone.
+    alone : tuple of Scores
+        The scores of each candidate alone, one per repeat and candidate, candidate by candidate.
     swapped : tuple of Scores
         The scores with the mu of each candidate in turn and the rr of the stack, then with the mu of the stack and the rr of
-        each candidate in turn.
+        each candidate in turn; a candidate's mu and rr are means over repeats.
     shares : ndarray, shape (K, 2J)
         The share of each candidate in the stack's mu, and then in its rr.
     """
@@ -203,7 +203,7 @@ def infer(
     Parameters
     ----------
     predictions : sequence of Predictions
-        One per repeat, on the full sample.
+        One per repeat, on the full sample; of a stack one, which combines all repeats.
     design : Design
         The full sample.
     estimator : Estimator
@@ -211,7 +211,7 @@ def infer(
     scores : sequence of Scores, optional
         The estimator's scores for these predictions, if they are known already.
     alternatives : sequence of Alternatives, optional
-        One per repeat, for a stack.
+        One per element of ``predictions``, for a stack.
     projection : Projection, optional
         Project the effects on functions of the rows instead of averaging them over all rows.
 

@@ -46,20 +46,21 @@ class CrossFit:
 
     Attributes
     ----------
-    predictions : tuple of Predictions, one per repeat
-        Rescaled and, if ``trim`` was given, trimmed.
-    untrimmed : tuple of Predictions, one per repeat
+    predictions : tuple of Predictions
+        One per repeat; of a stack one, which combines those of all repeats. Rescaled and, if ``trim`` was given, trimmed.
+    untrimmed : tuple of Predictions
         The same before trimming.
-    scales : ndarray, shape (repeats, K)
+    scales : ndarray, shape (predictions, K)
         The factors by which a scale-free rr was multiplied.
-    caps : ndarray, shape (repeats, K)
+    caps : ndarray, shape (predictions, K)
         Where |rr| was capped; infinite without trimming.
     folds : ndarray of int, shape (repeats, n)
         Which split predicted each row.
     candidates : tuple of Candidate
         The learners that were fitted.
     stacking : tuple of Stacking
-        How they were combined, one per repeat; empty if there is one candidate.
+        How they were combined: one, with a weight for every repeat of every candidate. One per repeat in files
+        of format 3. Empty if there is one candidate.
     left_out : mapping of str to str
         Candidates that cannot be used for this estimand, with the reason.
     splits : tuple of sequence of Split, one per repeat
@@ -74,6 +75,15 @@ class CrossFit:
     stacking: tuple[Stacking, ...]
     left_out: Mapping[str, str]
     splits: tuple[Sequence[Split], ...]
+
+    @property
+    def labels(self) -> Labels:
+        """The fold of each row, one row of labels per element of ``predictions``; of a stack, the folds of the first repeat."""
+        return self.folds[: len(self.predictions)]
+
+    def combined(self, place: int) -> range:
+        """The repeats that an element of ``stacking`` combines."""
+        return range(len(self.folds)) if len(self.stacking) == 1 else range(place, place + 1)
 
     @property
     def fits(self) -> tuple[Fit, ...]:
@@ -122,7 +132,10 @@ def combine_candidates(
     learned: Sequence[Sequence[Predictions]],
     left_out: Mapping[str, str],
 ) -> CrossFit:
-    """Stack the candidates' predictions, repeat by repeat, and rescale the result.
+    """Stack the candidates' predictions of all repeats, and rescale the result.
+
+    In each repeat the fits that predict a row have not seen it, so the predictions of all repeats may be combined row by row.
+    That takes out more noise than a stack for each repeat, because the errors of one learner differ between repeats.
 
     Parameters
     ----------
@@ -137,13 +150,12 @@ def combine_candidates(
         As in :class:`CrossFit`.
     """
     if len(candidates) == 1:
-        factors = [scales(repeat, design) for repeat in learned[0]]
-        stackings, rescaled = [], candidates[0].predictions
+        combined, stackings = learned[0], []
     else:
-        stacked = [stack(repeat, design) for repeat in zip(*learned, strict=True)]
-        factors = [scales(repeat, design) for repeat, _ in stacked]
-        stackings = [stacking for _, stacking in stacked]
-        rescaled = tuple(times(repeat, factor) for (repeat, _), factor in zip(stacked, factors, strict=True))
+        stacked, stacking = stack([repeat for of_candidate in learned for repeat in of_candidate], design)
+        combined, stackings = [stacked], [stacking]
+    factors = [scales(predictions, design) for predictions in combined]
+    rescaled = tuple(times(predictions, factor) for predictions, factor in zip(combined, factors, strict=True))
     folds = np.empty((len(splits), len(design)), dtype=np.intp)
     for labels, of_repeat in zip(folds, splits, strict=True):
         for number, split in enumerate(of_repeat):

@@ -1,6 +1,7 @@
 r"""Short-stacking: the out-of-fold predictions of several learners, combined over the whole sample.
 
-In each repeat of cross-fitting mu is a convex combination of the candidates' mu, and each rr a non-negative one of their rr,
+Every repeat of cross-fitting gives each candidate a prediction of every row, from fits that have not seen the row. Over all
+candidates and repeats j, mu is a convex combination of their mu, and each rr a non-negative one of their rr,
 
 .. math::
 
@@ -50,12 +51,12 @@ _LEAST = 1e-12  # share of the largest weight that counts as zero
 @stored
 @dataclass(frozen=True)
 class Stacking:
-    """How the candidates of one repeat are combined.
+    """How the predictions of the candidates in all repeats are combined; J counts every repeat of every candidate.
 
     Attributes
     ----------
     mu : ndarray, shape (A, J)
-        Weights of the J candidates' mu in each of A arms, or in all rows (A = 1); each row sums to one.
+        Weights of the J predictions of mu in each of A arms, or in all rows (A = 1); each row sums to one.
     rr : ndarray, shape (K, J)
         Weights of the candidates' rr as learned, for each of K parameters.
     levels : ndarray, shape (K, A)
@@ -85,7 +86,7 @@ def stack(candidates: Sequence[Predictions], design: Design) -> tuple[Prediction
     Parameters
     ----------
     candidates : sequence of Predictions
-        One per learner, of the full sample, as learned (not rescaled).
+        One per learner and repeat, of the full sample, as learned (not rescaled).
     design : Design
         The full sample.
 

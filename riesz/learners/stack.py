@@ -47,8 +47,8 @@ def describe_all(learners: Sequence[Learner], family: str) -> str:
 class Stack(Learner):
     r"""Several learners, combined by how well they predict rows that they have not seen.
 
-    Every learner of the stack is cross-fitted on the same folds. The out-of-fold predictions are then combined over the whole
-    sample (short-stacking): mu by convex weights with the smallest squared error, for each arm if the treatment has arms; each
+    Every learner of the stack is cross-fitted on the same folds. The out-of-fold predictions of all learners and repeats are
+    then combined over the whole sample (short-stacking): mu by convex weights with the smallest squared error, for each arm if the treatment has arms; each
     Riesz representer by non-negative weights with the smallest Riesz loss. A learner that suits the data gets weight, and one
     that does not gets none. Without arguments it is the default of all verbs, ``learner="auto"``: the network, splines and
     boosted trees.
@@ -67,7 +67,7 @@ class Stack(Learner):
 
     Notes
     -----
-    With out-of-fold predictions :math:`\mu_j` and :math:`\alpha_j` of learner j,
+    With out-of-fold predictions :math:`\mu_j` and :math:`\alpha_j`, one for every repeat of every learner,
 
     .. math::
 
@@ -77,8 +77,9 @@ class Stack(Learner):
 
     The levels :math:`c_k` give the weights of each arm the right mean; without arms there is one level.
     Under ``family="binomial"`` the weights of mu minimise the log loss. The weights of a representer have no sum constraint, so
-    its scale is learned from the sample, as the paper does for one learner, and the one-step and the targeted estimate agree. A
-    stack of one learner is that learner, and the order does not matter. Nothing is fitted twice.
+    its scale is learned from the sample, as the paper does for one learner, and the one-step and the targeted estimate agree.
+    There is one estimate: it needs no median over repeats, because the repeats are combined before it. A stack of one learner is
+    that learner, and the order does not matter. Nothing is fitted twice.
 
     References
     ----------

@@ -15,7 +15,7 @@ from scipy import stats
 from riesz.arrays import Array
 from riesz.estimators import ESTIMATORS
 from riesz.inference import Sampling, infer
-from riesz.results.parts import FitParts, mu_shares, rr_shares
+from riesz.results.parts import FitParts, by_candidate, mu_shares, rr_shares
 from riesz.results.summary_table import number
 
 STACK = "stack"  # the last row of the tables
@@ -26,8 +26,10 @@ def candidate_estimates(parts: FitParts) -> tuple[Array, Array]:
     estimator = ESTIMATORS[parts.model.settings.estimator]
     sampling = Sampling(parts.model.weights, parts.clusters.codes, parts.model.settings.target)
     values, errors = [], []
-    for place in range(len(parts.crossfit.candidates)):
-        scores = [repeat.alone[place] for repeat in parts.alternatives]
+    count = len(parts.crossfit.candidates)
+    for place in range(count):
+        repeats = len(parts.crossfit.folds) // len(parts.alternatives)
+        scores = [alone for others in parts.alternatives for alone in others.alone[place * repeats :][:repeats]]
         inference = infer(parts.crossfit.predictions, parts.design, estimator, sampling, scores=scores)
         values.append(inference.value)
         errors.append(inference.errors())
@@ -39,8 +41,8 @@ def candidate_table(parts: FitParts) -> pd.DataFrame:
     names, lines = candidate_names(parts), []
     if parts.alternatives:
         values, errors = candidate_estimates(parts)
-        shares = np.mean([mu_shares(s, parts.design) for s in parts.crossfit.stacking], axis=0)
-        weights = np.mean([rr_shares(s) for s in parts.crossfit.stacking], axis=0)
+        shares = np.mean([mu_shares(s, len(names), parts.design) for s in parts.crossfit.stacking], axis=0)
+        weights = np.mean([rr_shares(s, len(names)) for s in parts.crossfit.stacking], axis=0)
         for place, name in enumerate(names):
             for c, parameter in enumerate(parts.names):
                 line = values[place, c], errors[place, c], shares[place], weights[c, place]
@@ -58,21 +60,22 @@ def candidate_table(parts: FitParts) -> pd.DataFrame:
 
 
 def stacking_table(parts: FitParts) -> pd.DataFrame:
-    """Weights and held-out losses, means over repeats; see ``Results.stacking``."""
+    """Weights, sums over repeats, and held-out losses, means over repeats; see ``Results.stacking``."""
     names = [*candidate_names(parts), STACK]
-    stackings = parts.crossfit.stacking
+    stackings, count = parts.crossfit.stacking, len(parts.crossfit.candidates)
     if not stackings:
         return pd.DataFrame(
             columns=["weight", "loss", "scale"],
             index=pd.MultiIndex.from_tuples([], names=["function", "learner"]),
             dtype=float,
         )
-    mu = np.mean([stacking.mu for stacking in stackings], axis=0)
+    mu = np.mean([by_candidate(stacking.mu, count).sum(axis=-1) for stacking in stackings], axis=0)
     arms = parts.arms if len(mu) > 1 else []
-    mu_loss = np.mean([stacking.mu_loss for stacking in stackings], axis=0)
-    shares = np.mean([rr_shares(stacking) for stacking in stackings], axis=0)
-    rr_loss = np.mean([stacking.rr_loss for stacking in stackings], axis=0)
-    scales = np.mean([np.where(stacking.claims, stacking.scales, np.nan) for stacking in stackings], axis=0)
+    mu_loss = np.mean([_losses(stacking.mu_loss, count) for stacking in stackings], axis=0)
+    shares = np.mean([rr_shares(stacking, count) for stacking in stackings], axis=0)
+    rr_loss = np.mean([_losses(stacking.rr_loss, count) for stacking in stackings], axis=0)
+    claimed = [np.where(stacking.claims, stacking.scales, np.nan) for stacking in stackings]
+    scales = np.mean([by_candidate(scale, count).mean(axis=-1) for scale in claimed], axis=0)
     lines: dict[tuple[str, str], tuple[float, float, float]] = {}
     labels = [f"mu, {parts.model.blueprint.treatment.name}={arm}" for arm in arms] or ["mu"]
     for label, weights in zip(labels, mu, strict=True):
@@ -92,6 +95,11 @@ def stacking_table(parts: FitParts) -> pd.DataFrame:
             )
     table = pd.DataFrame.from_dict(lines, orient="index", columns=["weight", "loss", "scale"])
     return table.set_axis(pd.MultiIndex.from_tuples(lines, names=["function", "learner"]), axis=0)
+
+
+def _losses(losses: Array, count: int) -> Array:
+    """The loss of each candidate, the mean over repeats, and that of the stack."""
+    return np.concatenate([by_candidate(losses[..., :-1], count).mean(axis=-1), losses[..., -1:]], axis=-1)
 
 
 def candidate_names(parts: FitParts) -> list[str]:

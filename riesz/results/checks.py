@@ -58,8 +58,8 @@ def stability_table(parts: FitParts) -> pd.DataFrame:
     parts.require_rr()
     crossfit, design = parts.crossfit, parts.design
     normalizer, repeats = design.normalizer, parts.inference.repeats
-    estimates = by_fold(repeats, normalizer, crossfit.folds, parts.model.weights, parts.codes, parts.names)
-    losses = representer_by_fold(crossfit.untrimmed, crossfit.scales, design, crossfit.folds, parts.names)
+    estimates = by_fold(repeats, normalizer, crossfit.labels, parts.model.weights, parts.codes, parts.names)
+    losses = representer_by_fold(crossfit.untrimmed, crossfit.scales, design, crossfit.labels, parts.names)
     return estimates.merge(losses, on=["parameter", "repeat", "fold"])
 
 

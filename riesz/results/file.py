@@ -63,8 +63,8 @@ class Contents:
     clusters : ClusterLabels
     params : ndarray, shape (K,)
     covariance : ndarray, shape (K, K)
-    alternatives : tuple of Alternatives, one per repeat
-        The scores of a stack's candidates; empty for a single learner.
+    alternatives : tuple of Alternatives
+        One per element of ``crossfit.stacking``: the scores of a stack's candidates; empty for a single learner.
     """
 
     model: Model
@@ -216,7 +216,8 @@ def _read_contents(document: Any, reader: Reader) -> Contents:
     candidates, stacking, left_out = _read_candidates(document, model, fitted["predictions"], reader)
     alternatives = reader.read(document["alternatives"]) if "alternatives" in document else ()
     check_fitted(model, fitted, clusters, candidates)
-    check_stacking(len(candidates), stacking, alternatives, len(fitted["folds"]), model.blueprint.design)
+    sizes = len(fitted["predictions"]), len(fitted["folds"])
+    check_stacking(len(candidates), stacking, alternatives, *sizes, model.blueprint.design)
     predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
     splits = _splits(fitted["folds"], fitted["trained"])
     crossfit = CrossFit(

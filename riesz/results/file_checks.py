@@ -223,8 +223,11 @@ def check_fitted(
     _need(conforms(predictions, tuple[Predictions, ...]) and len(predictions) > 0, "the predictions")
     _need(conforms(trained, tuple[npt.NDArray[np.bool_], ...]), "the training rows")
     _need(conforms(folds, npt.NDArray[np.intp]), "the folds")
-    repeats, learner = len(predictions), model.learner
+    repeats, combined, learner = len(folds), len(predictions), model.learner
     _need(folds.shape == (repeats, n) and len(trained) == repeats, "the folds have the wrong shape")
+    _need(
+        combined == (1 if len(candidates) > 1 and combined == 1 else repeats), "not one set of predictions per repeat"
+    )
     for labels, masks in zip(folds, trained, strict=True):
         _need(masks.ndim == 2 and masks.shape[1] == n, "the training rows have the wrong shape")
         _numbered(labels, n, len(masks), "the folds")
@@ -233,7 +236,11 @@ def check_fitted(
         _check_evaluation(prediction.mu, readings, n, "mu")
         _check_linked(prediction.rr, design.links, components, n, "rr", missing=not learner.learns_rr)
     numbers = npt.NDArray[np.float64]
-    for name, shape in (("scales", (repeats, components)), ("caps", (repeats, components)), ("params", (components,))):
+    for name, shape in (
+        ("scales", (combined, components)),
+        ("caps", (combined, components)),
+        ("params", (components,)),
+    ):
         _need(conforms(fitted[name], numbers) and fitted[name].shape == shape, f"{name} have the wrong shape")
     _need(bool(np.isfinite(fitted["scales"]).all()), "scales are missing or infinite")
     _need(bool((fitted["caps"] > 0).all()), "caps are not positive")
@@ -248,31 +255,40 @@ def check_fitted(
 
 
 def check_stacking(
-    count: int, stacking: Sequence[Stacking], alternatives: Sequence[Alternatives], repeats: int, design: Design
+    count: int,
+    stacking: Sequence[Stacking],
+    alternatives: Sequence[Alternatives],
+    predictions: int,
+    repeats: int,
+    design: Design,
 ) -> None:
-    """Check the weights and losses of a stack of ``count`` candidates, and the candidates' scores."""
+    """Check the weights and losses of a stack of ``count`` candidates, and the candidates' scores.
+
+    A stack combines all repeats; one of an older file combines the candidates in each repeat.
+    """
     components, n = design.components, len(design)
     arms = 1 if reading_arms(design) is None else design.treatment.shape[1] + 1
     _need(conforms(stacking, tuple[Stacking, ...]), "the weights of the stack")
-    _need(len(stacking) == (repeats if count > 1 else 0), "not one set of weights per repeat")
+    _need(len(stacking) == (predictions if count > 1 else 0), "not one set of weights for each set of predictions")
+    columns = count * repeats // max(len(stacking), 1)
     for weights in stacking:
         _need(len(weights.mu) in (1, arms), "the weights of mu have the wrong shape")
-        _finite(weights.mu, (len(weights.mu), count), "the weights of mu")
-        _finite(weights.rr, (components, count), "the weights of rr")
+        _finite(weights.mu, (len(weights.mu), columns), "the weights of mu")
+        _finite(weights.rr, (components, columns), "the weights of rr")
         _need(
             weights.levels.ndim == 2 and weights.levels.shape[1] in (1, arms), "the levels of rr have the wrong shape"
         )
         _finite(weights.levels, (components, weights.levels.shape[1]), "the levels of rr")
-        _need(weights.mu_loss.shape == (count + 1,), "the losses of mu have the wrong shape")
-        _need(weights.rr_loss.shape == (components, count + 1), "the losses of rr have the wrong shape")
-        _need(weights.scales.shape == (components, count), "the scales have the wrong shape")
-        _need(weights.claims.shape == (count,), "the claims have the wrong shape")
+        _need(weights.mu_loss.shape == (columns + 1,), "the losses of mu have the wrong shape")
+        _need(weights.rr_loss.shape == (components, columns + 1), "the losses of rr have the wrong shape")
+        _need(weights.scales.shape == (components, columns), "the scales have the wrong shape")
+        _need(weights.claims.shape == (columns,), "the claims have the wrong shape")
     _need(conforms(alternatives, tuple[Alternatives, ...]), "the scores of the learners")
-    _need(len(alternatives) == len(stacking), "not one set of scores per repeat")
-    for repeat in alternatives:
-        _finite(repeat.shares, (components, 2 * count), "the shares of the learners")
-        _need(len(repeat.alone) == count and len(repeat.swapped) == 2 * count, "not one set of scores per learner")
-        for scores in (*repeat.alone, *repeat.swapped):
+    _need(len(alternatives) == len(stacking), "not one set of scores for each set of weights")
+    for others in alternatives:
+        _finite(others.shares, (components, 2 * count), "the shares of the learners")
+        _need(len(others.alone) == columns and len(others.swapped) == 2 * count, "not one set of scores per learner")
+        for scores in (*others.alone, *others.swapped):
             _need(scores.values.shape == scores.residuals.shape == (components, n), "the scores have the wrong shape")
 
 

@@ -163,7 +163,7 @@ class Results(Parameters):
         Returns
         -------
         pandas.DataFrame
-            ``estimate, std_error, conf_low, conf_high`` and the shares ``weight_mu`` and ``weight_rr``, means over repeats, by
+            ``estimate, std_error, conf_low, conf_high`` and the shares ``weight_mu`` and ``weight_rr``, sums over repeats, by
             parameter and learner.
 
         Examples
@@ -182,7 +182,7 @@ class Results(Parameters):
 
     @cached_property
     def stacking(self) -> pd.DataFrame:
-        """The weights of the learners in a stack, and their losses on held-out rows; means over repeats.
+        """The weights of the learners in a stack, sums over repeats, and their losses on held-out rows, means over repeats.
 
         Returns
         -------
@@ -675,7 +675,8 @@ class Results(Parameters):
         -------
         pandas.DataFrame
             ``parameter, repeat, fold, rows, estimate, std_error, riesz_loss, violation``; fold ``"all"`` is the whole repeat. The
-            violation is h(beta_perp) on held-out rows as a share of h(beta); training holds it at zero.
+            violation is h(beta_perp) on held-out rows as a share of h(beta); training holds it at zero. A stack combines all
+            repeats, so it has one, shown in the folds of the first.
 
         Examples
         --------

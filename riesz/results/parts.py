@@ -218,26 +218,34 @@ def fit_parts(
 def _alternatives(crossfit: CrossFit, design: Design, estimator: Estimator) -> list[Alternatives]:
     """The scores of each candidate alone, and of the stack with the mu, or the rr, of one candidate in place of the stack's."""
     result = []
-    for repeat, stacking in enumerate(crossfit.stacking):
-        stacked = crossfit.predictions[repeat]
-        candidates = [candidate.predictions[repeat] for candidate in crossfit.candidates]
-        alone = tuple(estimator(candidate, design) for candidate in candidates)
+    for stacked, stacking in zip(crossfit.predictions, crossfit.stacking, strict=bool(crossfit.stacking)):
+        alone = [estimator(repeat, design) for candidate in crossfit.candidates for repeat in candidate.predictions]
+        candidates = [average(candidate.predictions) for candidate in crossfit.candidates]
         mu = [estimator(replace(stacked, mu=candidate.mu), design) for candidate in candidates]
         rr = [estimator(replace(stacked, rr=candidate.rr), design) for candidate in candidates]
-        shares = np.hstack([np.broadcast_to(mu_shares(stacking, design), stacking.rr.shape), rr_shares(stacking)])
-        result.append(Alternatives(alone, (*mu, *rr), shares))
+        count = len(candidates)
+        shares = rr_shares(stacking, count)
+        shares = np.hstack([np.broadcast_to(mu_shares(stacking, count, design), shares.shape), shares])
+        result.append(Alternatives(tuple(alone), (*mu, *rr), shares))
     return result
 
 
-def mu_shares(stacking: Stacking, design: Design) -> Array:
-    """Each candidate's share in mu, shape (J,); the mean over arms, weighted by their numbers of rows."""
-    if len(stacking.mu) == 1:
-        return np.asarray(stacking.mu[0])
-    sums = np.bincount(arm_numbers(design.treatment), weights=design.weights, minlength=len(stacking.mu))
-    return np.asarray(sums @ stacking.mu / sums.sum())
+def by_candidate(columns: Array, count: int) -> Array:
+    """Columns of a :class:`Stacking`, one per repeat of each of ``count`` candidates: shape (..., candidates, repeats)."""
+    return columns.reshape(*columns.shape[:-1], count, -1)
 
 
-def rr_shares(stacking: Stacking) -> Array:
-    """Each candidate's share in rr, shape (K, J): its weight after every rr is rescaled to its best scale."""
+def mu_shares(stacking: Stacking, count: int, design: Design) -> Array:
+    """The share of each of ``count`` candidates in mu, shape (J,); the mean over arms, weighted by their numbers of rows."""
+    shares = by_candidate(stacking.mu, count).sum(axis=-1)
+    if len(shares) == 1:
+        return np.asarray(shares[0])
+    sums = np.bincount(arm_numbers(design.treatment), weights=design.weights, minlength=len(shares))
+    return np.asarray(sums @ shares / sums.sum())
+
+
+def rr_shares(stacking: Stacking, count: int) -> Array:
+    """The share of each of ``count`` candidates in rr, shape (K, J): its weight after every rr is rescaled to its best scale."""
     rescaled = np.where(stacking.rr > 0, ratio(stacking.rr, stacking.scales, otherwise=0.0), 0.0)
+    rescaled = by_candidate(rescaled, count).sum(axis=-1)
     return ratio(rescaled, rescaled.sum(axis=1, keepdims=True), otherwise=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from riesz.crossfit.candidates import CrossFit
 from riesz.crossfit.stacking import combine
 from riesz.design.design import Design
 from riesz.design.new_rows import extend
+from riesz.learners import Fit
 from riesz.predictions import Predictions, average, cap, times
 from riesz.results.model import Model
 
@@ -18,7 +20,7 @@ from riesz.results.model import Model
 def predict_rows(model: Model, crossfit: CrossFit, newdata: Any) -> pd.DataFrame:
     """Mu, m(mu), rr and the pseudo-outcome on new rows, averaged over folds and repeats; see ``Results.predict``."""
     rows = extend(model.recipe, model.blueprint, newdata)
-    predictions = average([_one_repeat(crossfit, repeat, rows.design) for repeat in range(len(crossfit.folds))])
+    predictions = average(_predict(crossfit, rows.design))
     mu, rr = predictions.mu.observed, predictions.rr.observed
     moment = rows.design.apply(predictions.mu)
     columns = {"mu": mu}
@@ -30,13 +32,20 @@ def predict_rows(model: Model, crossfit: CrossFit, newdata: Any) -> pd.DataFrame
     return table.reindex(np.arange(len(rows.complete))).set_axis(rows.index, axis=0)
 
 
-def _one_repeat(crossfit: CrossFit, repeat: int, design: Design) -> Predictions:
-    """The mean over the fits of one repeat, rescaled and trimmed as in the fit."""
-    counts = [int(labels.max()) + 1 for labels in crossfit.folds]
-    first = sum(counts[:repeat])
-    means = [
-        average([fit.predict(design) for fit in candidate.fits[first : first + counts[repeat]]])
-        for candidate in crossfit.candidates
-    ]
-    mean = combine(means, crossfit.stacking[repeat], design) if crossfit.stacking else means[0]
-    return cap(times(mean, crossfit.scales[repeat]), crossfit.caps[repeat])
+def _predict(crossfit: CrossFit, design: Design) -> list[Predictions]:
+    """Predictions as in ``crossfit.predictions``: combined, rescaled and trimmed as in the fit."""
+    ends = np.cumsum([int(labels.max()) + 1 for labels in crossfit.folds])
+    starts = [0, *ends[:-1]]
+
+    def mean(fits: Sequence[Fit], repeat: int) -> Predictions:
+        return average([fit.predict(design) for fit in fits[starts[repeat] : ends[repeat]]])
+
+    if crossfit.stacking:
+        combined = [
+            combine([mean(c.fits, r) for c in crossfit.candidates for r in crossfit.combined(place)], stacking, design)
+            for place, stacking in enumerate(crossfit.stacking)
+        ]
+    else:
+        combined = [mean(crossfit.fits, repeat) for repeat in range(len(ends))]
+    scaled = zip(combined, crossfit.scales, crossfit.caps, strict=True)
+    return [cap(times(predictions, scale), most) for predictions, scale, most in scaled]

@@ -26,7 +26,7 @@ from riesz.errors import ArgumentError, DataError
 from riesz.storage.paths import open_file, write_file
 from riesz.version import __version__
 
-FORMAT = 3  # to be raised when older versions could misread new files; formats 1 and 2 can be read, too
+FORMAT = 4  # to be raised when older versions could misread new files; formats 1 to 3 can be read, too
 ALLOWED = 2**30  # bytes that any file may unpack to: 1 GB
 RATIO = 100  # a larger file may unpack to this many times its size
 _DOCUMENT = "riesz.json"

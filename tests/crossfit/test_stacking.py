@@ -70,6 +70,31 @@ def test_one_learner_is_that_learner_to_the_last_bit(data: pd.DataFrame) -> None
     assert len(stacked.candidates) == 1
 
 
+def test_all_repeats_of_all_learners_are_combined(data: pd.DataFrame) -> None:
+    fit = riesz.ate(FORMULA, data, learner=riesz.Stack([OLS, SHRUNK]), repeats=3)
+    single = [riesz.ate(FORMULA, data, learner=learner, repeats=3) for learner in (OLS, SHRUNK)]
+    unscaled = [repeat for alone in single for repeat in alone._crossfit.predictions]
+    stacked, _ = stack(unscaled, design_of(fit))
+    np.testing.assert_allclose(fit.fittedvalues, stacked.mu.observed, rtol=1e-8)
+    np.testing.assert_allclose(fit.riesz_representer["ATE"], stacked.rr.observed[0], rtol=1e-7, atol=1e-8)
+    assert len(fit._crossfit.folds) == 3
+    assert fit.stability()["repeat"].nunique() == 1
+    estimates = fit.candidates.loc["ATE", "estimate"].iloc[:2]
+    np.testing.assert_allclose(estimates, [alone.params["ATE"] for alone in single], rtol=1e-12)
+    weights = fit.candidates.loc["ATE", ["weight_mu", "weight_rr"]].iloc[:2].sum()
+    np.testing.assert_allclose(weights, 1.0)
+    table = fit.stacking["loss"].unstack("function").dropna(axis=1)
+    assert (table.loc["stack"] <= table.min() + 1e-12).all()
+
+
+def test_repeats_that_are_alike_change_nothing(data: pd.DataFrame) -> None:
+    """With one fold, every repeat of a closed form is the same."""
+    learner = riesz.Stack([OLS, SHRUNK])
+    once, thrice = (riesz.ate(FORMULA, data, learner=learner, folds=1, repeats=repeats) for repeats in (1, 3))
+    np.testing.assert_allclose(once.params, thrice.params, rtol=1e-7)
+    np.testing.assert_allclose(once.bse, thrice.bse, rtol=1e-6)
+
+
 def test_order_does_not_matter(data: pd.DataFrame) -> None:
     members = [OLS, RIDGE, SHRUNK, riesz.Propensity()]
     first = riesz.ate(FORMULA, data, learner=riesz.Stack(members))
@@ -224,7 +249,7 @@ def test_files_keep_the_whole_stack(data: pd.DataFrame, tmp_path: Any, send: str
 
 
 def test_predictions_of_new_rows_are_combined_as_those_of_the_fit(data: pd.DataFrame) -> None:
-    fit = riesz.ate(FORMULA, data, learner=riesz.Stack([OLS, SHRUNK]), folds=1)
+    fit = riesz.ate(FORMULA, data, learner=riesz.Stack([OLS, SHRUNK]), folds=1, repeats=2, trim="95%")
     table = fit.predict(data)
     np.testing.assert_allclose(table["mu"], fit.fittedvalues, rtol=1e-10)
     np.testing.assert_allclose(table["rr_ATE"], fit.riesz_representer["ATE"], rtol=1e-10)

@@ -67,6 +67,20 @@ def test_a_stack_keeps_its_learners_and_weights() -> None:
     assert "stack of Splines, Boosting, MADNet" in str(fit.summary())
 
 
+def test_a_stack_of_format_3_combines_its_candidates_in_each_repeat(tmp_path: Path) -> None:
+    """Stacks now combine all repeats; the file's stack of two learners has weights, scores and estimates for each of three."""
+    fit = riesz.load(FOLDER / "stack-of-repeats.riesz")
+    columns = ["estimate", "std_error", "weight_mu", "weight_rr"]
+    np.testing.assert_allclose(
+        fit.candidates[columns], EXPECTED["stack-of-repeats"]["candidates"], rtol=1e-13, atol=1e-15
+    )
+    assert fit.stability()["repeat"].nunique() == 3
+    fit.save(tmp_path / "again.riesz")
+    again = riesz.load(tmp_path / "again.riesz")
+    pd.testing.assert_frame_equal(again.stacking, fit.stacking)
+    pd.testing.assert_frame_equal(again.predict(DATA), fit.predict(DATA))
+
+
 @pytest.mark.parametrize("name", [name for name in EXPECTED if "predicted" in EXPECTED[name]])
 def test_it_predicts_as_it_did(name: str) -> None:
     predicted = riesz.load(FOLDER / f"{name}.riesz").predict(NEW).iloc[0]
