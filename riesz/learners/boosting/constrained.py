@@ -28,6 +28,7 @@ from riesz.learners.boosting.losses import Quadratic
 from riesz.learners.boosting.trees import read_trees
 
 _LEAST = 1e-12
+_FEW = 1000  # values among which most leaves are found
 _SAME = 1e-9  # leaves whose first values differ by less than this share of the largest one are given one value
 
 
@@ -70,7 +71,9 @@ class ConstrainedDescent:
             )
         self._booster = new_booster(data, growth, seed)
         self._problem, self._growth = problem, growth
-        self._f = np.zeros(len(problem.anchor))
+        sums = problem.sums
+        self._learned = _Part.where(sums.curvature != 0, problem)
+        self._held = _Part.where((sums.held_curvature != 0) | (sums.held_slope != 0), problem)
         self._before = np.zeros(
             len(problem.anchor)
         )  # LightGBM's scores, which do not include the final values of the leaves
@@ -98,34 +101,72 @@ class ConstrainedDescent:
     def _step(self, scores: Array, _: Any) -> tuple[Array, Array]:
         if self._booster.num_trees() > len(self._leaves):
             self._settle(scores)
-        sums, moment = self._problem.sums, self._problem.moment
-        r = self._problem.anchor - self._f
-        square = float(sums.curvature @ r**2)
-        scale = moment / max(square, _LEAST * abs(moment))
-        held_moment = self._problem.held_moment - float(sums.held_slope @ self._f)
-        self.held_out = scale**2 * float(sums.held_curvature @ r**2) - 2.0 * scale * held_moment
-        return sums.slope / scale - sums.curvature * r, sums.curvature
+        sums, moment, learned, held = self._problem.sums, self._problem.moment, self._learned, self._held
+        curvature, r = sums.curvature[learned.lines], learned.anchor - learned.f
+        scale = moment / max(float(curvature @ r**2), _LEAST * abs(moment))
+        held_moment = self._problem.held_moment - float(sums.held_slope[held.lines] @ held.f)
+        held_square = float(sums.held_curvature[held.lines] @ (held.anchor - held.f) ** 2)
+        self.held_out = scale**2 * held_square - 2.0 * scale * held_moment
+        gradient = sums.slope / scale
+        gradient[learned.lines] -= curvature * r
+        return gradient, sums.curvature
 
     def _settle(self, scores: Array) -> None:
         """Give the newest tree's leaves their values."""
-        sums = self._problem.sums
-        moved = scores - self._before
-        known = _distinct(moved)
-        place = _nearest(known, moved)
-        r = self._problem.anchor - self._f
-        weights, residuals, moments = (
-            np.bincount(place, values, minlength=len(known)).astype(np.float64)
-            for values in (sums.curvature, sums.curvature * r, sums.slope)
-        )
+        sums, learned = self._problem.sums, self._learned
+        known, place = _grouped(scores - self._before)
+        leaves, curvature = place[learned.lines], sums.curvature[learned.lines]
+        weights = np.bincount(leaves, curvature, minlength=len(known))
+        residuals = np.bincount(leaves, curvature * (learned.anchor - learned.f), minlength=len(known))
+        moments = np.bincount(place, sums.slope, minlength=len(known))
         values = self._growth.learning_rate * leaf_values(weights, residuals, moments)
-        self._f += values[place]
+        for part in (learned, self._held):
+            part.f[:] += values[place[part.lines]]
         self._before = scores.copy()
         self._leaves.append((known, values))
 
 
-def _distinct(values: Array) -> Array:
-    """The distinct values of a few, up to rounding, in ascending order."""
-    close = _SAME * float(np.abs(values).max())
+@dataclass(frozen=True)
+class _Part:
+    """Some of the lines.
+
+    Attributes
+    ----------
+    lines : ndarray of int, shape (m,)
+    anchor : ndarray, shape (m,)
+        beta there.
+    f : ndarray, shape (m,)
+        beta_perp there; every tree changes it in place.
+    """
+
+    lines: npt.NDArray[np.intp]
+    anchor: Array
+    f: Array
+
+    @staticmethod
+    def where(mask: npt.NDArray[np.bool_], problem: Anchored) -> _Part:
+        """The lines where a mask is true, before the first tree."""
+        lines = np.flatnonzero(mask)
+        return _Part(lines, problem.anchor[lines], np.zeros(len(lines)))
+
+
+def _grouped(values: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+    """The distinct ones of many values that take few, up to rounding, in ascending order, and the place of each value among them.
+
+    A few of the values show nearly all distinct ones, so that passes over all values are few.
+    """
+    close = _SAME * float(max(values.max(), -values.min()))
+    known = _distinct(values[:: 1 + len(values) // _FEW], close)
+    place = _nearest(known, values)
+    new = values[np.abs(known[place] - values) > close]
+    if len(new):
+        known = np.sort(np.concatenate([known, _distinct(new, close)]))
+        place = _nearest(known, values)
+    return known, place
+
+
+def _distinct(values: Array, close: float) -> Array:
+    """The distinct ones of some values, up to a difference, in ascending order."""
     known = []
     while values.size:
         known.append(values[0])

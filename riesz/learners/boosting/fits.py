@@ -101,8 +101,9 @@ class BoostingFit(Fit):
         for component, bag in enumerate(self.rr):
             places = links.of(component)
             read = table.lines(rows)[table.of_reading[links.reading[places]]]
-            lines = np.vstack([table.observed_lines(rows), read])
-            at = mean_of(bag, table.columns[lines.ravel()]).reshape(lines.shape)
+            # a row is usually at one of the points that are read, so that nothing is evaluated twice
+            lines, where = np.unique(np.vstack([table.observed_lines(rows), read]), return_inverse=True)
+            at = mean_of(bag, table.columns[lines])[where].reshape(-1, len(rows))
             observed[component], values[places] = at[0], at[1:]
         return Linked(observed, values, np.zeros_like(values), links)
 
