@@ -19,12 +19,14 @@ from riesz.learners.base import Fit
 from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.ridge import make_basis
-from riesz.learners.splines.feature_sets import Sample, level
+from riesz.learners.splines.arm_sums import arm_sums
+from riesz.learners.splines.feature_sets import Sample, all_features, arms_of, covariate_features, level
 from riesz.learners.splines.features import NONE, Features, evaluate, joined
 from riesz.learners.splines.learner import SplinesFit, measure
 from riesz.learners.splines.propensities import smallest
 from riesz.learners.splines.screening import screen
 from riesz.learners.splines.shrinkage import Quadratic, group_penalties
+from riesz.learners.splines.solve import _problems
 
 SPLINES = riesz.Splines()
 EXACT = riesz.Splines(penalty=0, rr_penalty=0)
@@ -628,3 +630,30 @@ def test_rr_from_propensities_is_refused_for_a_number(continuous_frame: pd.DataF
     for settings in ({"rr": "other"}, {"clip": 0.7}, {"double_selection": "yes"}):
         with pytest.raises(riesz.LearnerError, match="Splines"):
             riesz.Splines(**settings)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_arms_give_the_problems_of_all_rows_and_of_each_arm(arms_frame: pd.DataFrame, weighted: bool) -> None:
+    """The same second moments as from the values of all features, for mu, for each arm's rows, and for membership."""
+    data = arms_frame.assign(w=np.linspace(0.5, 2.0, len(arms_frame)))
+    design = design_of("y ~ treat(arm) + x1 + x2", data, riesz.ATE(), **({"weights": "w"} if weighted else {}))
+    expansions, shares = measure(design, True)
+    sample = Sample(design, make_evaluation_points(design, expansions), shares, 0).without_readings()
+    sums, inputs = arm_sums(sample), covariate_features(sample)
+    assert sums is not None
+    features = joined([level(), all_features(sample)])
+    rows = arms_of(sample, 1)
+    assert rows is not None
+    pairs = [(sums.of_all(features), _problems(sample, sample.pool(features), [0])[0])]
+    for arm, of_arm in enumerate(rows):
+        for ours, theirs in (
+            (sums.of_arm(arm), sample.take(of_arm)),
+            (sums.of_membership(arm), sample.membership(arm)),
+        ):
+            pairs.append((ours, _problems(theirs, theirs.pool(inputs), [0])[0]))
+    for ours, direct in pairs:
+        np.testing.assert_allclose(ours.gram, direct.gram, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(ours.linear, direct.linear, rtol=1e-9, atol=1e-12)
+        theta = np.random.default_rng(0).standard_normal(len(ours.linear))
+        assert ours.rows == pytest.approx(direct.rows)
+        assert ours.noise(theta, 3.0) == pytest.approx(direct.noise(theta, 3.0))

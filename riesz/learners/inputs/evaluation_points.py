@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +63,11 @@ class EvaluationPoints:
     of_reading: npt.NDArray[np.intp]
     sources: npt.NDArray[np.intp]
     roles: npt.NDArray[np.intp]
+
+    @cached_property
+    def by_input(self) -> Array:
+        """The covariates with the rows of an input side by side, shape (c, n)."""
+        return np.ascontiguousarray(self.covariates.T)
 
     def inputs(self, rows: npt.NDArray[np.intp]) -> Array:
         """The inputs of some observed rows, shape (b, t + c)."""

@@ -173,7 +173,7 @@ def make_expansion(x: Array, atoms: tuple[float, ...] = (), *, splines: bool = T
         return line
     raw = _raw(x, knots)
     centre = raw.mean(axis=0)
-    _, triangle = np.linalg.qr(raw - centre)
+    triangle = np.linalg.qr(raw - centre, mode="r")
     return Expansion(knots, centre, np.linalg.inv(triangle) * np.sqrt(len(x)), atoms)
 
 

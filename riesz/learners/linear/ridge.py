@@ -152,9 +152,9 @@ def make_span(design: Design, weights: Array, targets: Array, tilt: Evaluation |
     projected = np.zeros((inner.shape[1], len(targets)))
     for place, block in design.blocks():
         q = standard.apply(block.z) @ inner
-        weighted = q * shares[place, None]
-        gram += weighted.T @ q
-        projected += weighted.T @ targets[:, place].T
+        scaled = q * np.sqrt(shares[place, None])
+        gram += scaled.T @ scaled  # takes half the time of a product of two different matrices
+        projected += q.T @ (shares[place] * targets[:, place]).T
     values, vectors = np.linalg.eigh(gram)  # close to one: this second pass removes the rounding errors of the first
     turn = vectors / np.sqrt(values)
     return Span(standard, inner @ turn, shares, turn.T @ projected, tilt)

@@ -166,7 +166,8 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
     if wide:
         values, axes = _among_rows(design, standard, shares, kept)
     else:
-        values, axes = _among_columns(design, standard, shares, unit_vectors[:, kept])
+        some = None if standard.repeated is None else unit_vectors[:, kept]
+        values, axes = _among_columns(design, standard, shares, some)
     sure = values > _DOUBTFUL * values[-1]
     inner = axes[:, sure] / np.sqrt(values[sure])
     if sure.all():
@@ -178,14 +179,16 @@ def directions(design: Design, standard: Standard, shares: Array) -> tuple[Array
     return np.hstack([inner, doubtful[:, real] / np.sqrt(values[real])]), null
 
 
-def _among_columns(design: Design, standard: Standard, shares: Array, at: Array) -> tuple[Array, Array]:
-    """Combinations of given ones that are orthogonal on the rows: their mean squares, and the combinations."""
-    gram = np.zeros((at.shape[1], at.shape[1]))
+def _among_columns(design: Design, standard: Standard, shares: Array, at: Array | None) -> tuple[Array, Array]:
+    """Combinations of given ones, or of all columns, that are orthogonal on the rows: their mean squares, and the combinations."""
+    width = len(standard.spread) if at is None else at.shape[1]
+    gram = np.zeros((width, width))
     for place, block in design.blocks():
-        q = standard.apply(block.z) @ at
-        gram += (q * shares[place, None]).T @ q
+        scaled = standard.apply(block.z) * np.sqrt(shares[place, None])
+        q = scaled if at is None else scaled @ at
+        gram += q.T @ q  # takes half the time of a product of two different matrices
     values, vectors = np.linalg.eigh(gram)
-    return values, at @ vectors
+    return values, vectors if at is None else at @ vectors
 
 
 def _among_rows(design: Design, standard: Standard, shares: Array, which: Any) -> tuple[Array, Array]:

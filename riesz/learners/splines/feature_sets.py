@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from riesz.learners.inputs.evaluation_points import EvaluationPoints
 from riesz.learners.inputs.expansions import Role
 from riesz.learners.splines.features import (
     NONE,
+    Factors,
     Features,
     Numbers,
     Shares,
     evaluate,
     evaluate_observed,
+    factors_observed,
     joined,
     pairs,
     singles,
@@ -45,6 +48,8 @@ class Sample:
         Of the rows that are left out in turn, if there are many.
     observed_only : bool
         Whether features are needed at the rows alone, not at their readings: in regressions on covariates.
+    known_factors : Factors, optional
+        :attr:`at_rows`, if they were computed before.
     """
 
     design: Design
@@ -52,21 +57,33 @@ class Sample:
     shares: Shares
     seed: int
     observed_only: bool = False
+    known_factors: Factors | None = None
+
+    @cached_property
+    def at_rows(self) -> Factors:
+        """Inputs and shares at the rows, from which features are made many times."""
+        return self.known_factors or factors_observed(self.points, self.shares)
+
+    def without_readings(self) -> Sample:
+        """The same rows without their readings."""
+        return replace(self, observed_only=True, known_factors=self.at_rows)
 
     def take(self, rows: Numbers) -> Sample:
         """Some of the rows, for a regression on covariates."""
-        return replace(self, design=self.design.take(rows), points=self.points.take(rows), observed_only=True)
+        design, points, factors = self.design.take(rows), self.points.take(rows), self.at_rows.take(rows)
+        return replace(self, design=design, points=points, observed_only=True, known_factors=factors)
 
     def membership(self, arm: int) -> Sample:
         """The rows with membership in an arm as the outcome."""
         assert self.design.strata is not None
         member = (self.design.strata == arm).astype(float)
-        return replace(self, design=as_outcome(self.design, member), observed_only=True)
+        return replace(self.without_readings(), design=as_outcome(self.design, member))
 
     def pool(self, features: Features) -> Pool:
         """Features with their values on these rows."""
-        values = evaluate_observed if self.observed_only else evaluate
-        return Pool(features, values(features, self.shares, self.points, self.design))
+        if self.observed_only:
+            return Pool(features, evaluate_observed(features, self.at_rows, len(self.points.of_reading)))
+        return Pool(features, evaluate(features, self.shares, self.points, self.design))
 
 
 @dataclass(frozen=True)
@@ -76,7 +93,7 @@ class Pool:
     features: Features
     phi: Evaluation
 
-    def take(self, which: Numbers) -> Pool:
+    def take(self, which: Numbers | slice) -> Pool:
         """Some of the features."""
         return Pool(self.features.take(which), self.phi.map(lambda values: _take(values, which)))
 
@@ -91,7 +108,19 @@ class Pool:
         return Pool(joined([self.features, other.features]), phi)
 
 
-def _take(values: Array, which: Numbers) -> Array:
+@dataclass(frozen=True)
+class FeaturesOf:
+    """Features of a sample's rows, in the place of a pool where the values of all of them are not needed."""
+
+    features: Features
+    sample: Sample
+
+    def take(self, which: Numbers | slice) -> Pool:
+        """Some of the features, with their values."""
+        return self.sample.pool(self.features.take(which))
+
+
+def _take(values: Array, which: Numbers | slice) -> Array:
     """Some rows of an array. One that has the same value everywhere, and takes no memory, stays so."""
     if any(values.strides) or not values.size:
         return np.asarray(values[which])

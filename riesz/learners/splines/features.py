@@ -83,7 +83,7 @@ class Features:
     def __len__(self) -> int:
         return len(self.first)
 
-    def take(self, which: npt.NDArray[np.generic]) -> Features:
+    def take(self, which: npt.NDArray[np.generic] | slice) -> Features:
         """Those with given numbers, or where a mask is true."""
         return Features(self.first[which], self.second[which], self.share[which])
 
@@ -155,43 +155,68 @@ def penalty_groups(features: Features, points: EvaluationPoints) -> Numbers:
 
 @dataclass(frozen=True)
 class Factors:
-    """Inputs and shares at one point of every row, and 1 as the last of each, for the factor that is left out.
+    """Inputs and shares at one point of every row. A factor that is left out, number -1, is 1.
 
     Attributes
     ----------
-    x : ndarray, shape (d + 1, n)
-        Inputs.
-    bounded : ndarray, shape (d + 1, n)
-        Inputs within the limits of their expansions, as products of two use them: far out, products would be huge.
+    treatment : ndarray, shape (t, n)
+        The first inputs.
+    covariates : ndarray, shape (d - t, n)
+        The others.
+    limits : ndarray, shape (2, d + 1)
+        Of the expansions of inputs; infinite for the factor that is left out.
     s : ndarray, shape (s + 1, n)
-        Shares.
+        Shares, and 1 as the last.
     """
 
-    x: Array
-    bounded: Array
+    treatment: Array
+    covariates: Array
+    limits: Array
     s: Array
+
+    def take(self, rows: Numbers) -> Factors:
+        """Those of some rows."""
+        return Factors(self.treatment[:, rows], self.covariates[:, rows], self.limits, self.s[:, rows])
+
+    def inputs(self, which: Numbers) -> Array:
+        """Inputs with given numbers, shape (m, n)."""
+        x = np.empty((len(which), self.s.shape[1]))
+        if len(self.covariates):
+            np.take(self.covariates, which - len(self.treatment), axis=0, out=x, mode="clip")
+        others = np.flatnonzero(which < len(self.treatment))
+        x[others] = np.concatenate([self.treatment, np.ones((1, x.shape[1]))])[which[others]]
+        return x
+
+    def bounded(self, which: Numbers) -> Array:
+        """The same within the limits of their expansions, as products of two use them: far out, products would be huge."""
+        low, high = self.limits[:, which, None]
+        x = self.inputs(which)
+        return np.clip(x, low, high, out=x)
 
     def values(self, features: Features) -> Array:
         """The products, shape (F, n)."""
-        phi = self.x[features.first]
+        phi = self.inputs(features.first)
         pairs = np.flatnonzero(features.second != NONE)
         if len(pairs):
-            phi[pairs] = self.bounded[features.first[pairs]] * self.bounded[features.second[pairs]]
+            phi[pairs] = self.bounded(features.first[pairs]) * self.bounded(features.second[pairs])
         products = np.flatnonzero(features.share != NONE)
         phi[products] *= self.s[features.share[products]]
         return phi
 
     def slopes(self, features: Features, derivatives: tuple[Array, Array]) -> Array:
         """Derivatives of the products, shape (F, n), given those of inputs and shares."""
-        x, bounded, s = self.x, self.bounded, self.s
-        dx, ds = derivatives
-        inputs, slopes = x[features.first], dx[features.first]
+        s, (dx, ds) = self.s, derivatives
+        inputs, slopes = self.inputs(features.first), dx[features.first]
         pairs = np.flatnonzero(features.second != NONE)
         if len(pairs):
-            moving = np.where(bounded == x, dx, 0.0)
-            first, second = features.first[pairs], features.second[pairs]
-            inputs[pairs] = bounded[first] * bounded[second]
-            slopes[pairs] = moving[first] * bounded[second] + bounded[first] * moving[second]
+            numbers = features.first[pairs], features.second[pairs]
+            first, second = (self.bounded(which) for which in numbers)
+            d_first, d_second = (
+                np.where(bounded == self.inputs(which), dx[which], 0.0)
+                for bounded, which in zip((first, second), numbers, strict=True)
+            )
+            inputs[pairs] = first * second
+            slopes[pairs] = d_first * second + first * d_second
         return np.asarray(slopes * s[features.share] + inputs * ds[features.share])
 
 
@@ -210,46 +235,37 @@ def evaluate(features: Features, shares: Shares, points: EvaluationPoints, desig
     return Evaluation(observed, values, slopes)
 
 
-def evaluate_observed(features: Features, shares: Shares, points: EvaluationPoints, design: Design) -> Evaluation:
-    """Features at the rows of a design alone, shape (F, n); NaN at their readings."""
-    shape = (len(features), len(points.of_reading), len(design))
-    return Evaluation(
-        factors_observed(points, shares).values(features), np.broadcast_to(np.nan, shape), zero_slopes(shape)
-    )
+def evaluate_observed(features: Features, factors: Factors, readings: int) -> Evaluation:
+    """Features at the observed rows alone, shape (F, n); NaN at their readings."""
+    values = factors.values(features)
+    shape = (len(features), readings, values.shape[1])
+    return Evaluation(values, np.broadcast_to(np.nan, shape), zero_slopes(shape))
 
 
 def factors_at(points: EvaluationPoints, shares: Shares, point: int) -> Factors:
     """Inputs and shares at a point."""
-    factors = _factors(points, shares, points.treatment[:, point], points.raw[:, point])
+    covariates = points.by_input
     if point in points.changed:
         columns, values, _ = points.changed[point]
-        factors.x[columns + points.treatment.shape[2]] = values.T
-        return Factors(factors.x, _bounded(points, factors.x), factors.s)
-    return factors
+        covariates = covariates.copy()
+        covariates[columns] = values.T
+    return _factors(points, shares, points.treatment[:, point], points.raw[:, point], covariates)
 
 
 def factors_observed(points: EvaluationPoints, shares: Shares) -> Factors:
     """Inputs and shares at the observed rows."""
     rows = np.arange(len(points.observed)), points.observed
-    return _factors(points, shares, points.treatment[rows], points.raw[rows])
+    return _factors(points, shares, points.treatment[rows], points.raw[rows], points.by_input)
 
 
-def _factors(points: EvaluationPoints, shares: Shares, treatment: Array, raw: Array) -> Factors:
-    n, t = treatment.shape
-    x = np.empty((len(points.roles) + 1, n))
-    x[:t], x[t:-1], x[-1] = treatment.T, points.covariates.T, 1.0
+def _factors(points: EvaluationPoints, shares: Shares, treatment: Array, raw: Array, covariates: Array) -> Factors:
     same = bool((raw == raw[0]).all())  # one arm for all rows, as readings often set
     values = shares.values(raw[:1] if same else raw)
     s = np.concatenate([values, np.ones((1, values.shape[1]))])
-    return Factors(x, _bounded(points, x), np.broadcast_to(s, (len(s), n)))
-
-
-def _bounded(points: EvaluationPoints, x: Array) -> Array:
-    """Inputs within the limits of their expansions."""
     unlimited = np.array([[-np.inf], [np.inf]])
-    treatment = unlimited * np.ones(points.treatment.shape[2])
-    low, high = np.hstack([treatment, *(how.limits for how in points.expansions.covariates), unlimited])
-    return np.clip(x, low[:, None], high[:, None])
+    of_treatment = unlimited * np.ones(treatment.shape[1])
+    limits = np.hstack([of_treatment, *(how.limits for how in points.expansions.covariates), unlimited])
+    return Factors(treatment.T, covariates, limits, np.broadcast_to(s, (len(s), len(raw))))
 
 
 def derivatives_at(points: EvaluationPoints, shares: Shares, point: int) -> tuple[Array, Array]:

@@ -283,8 +283,7 @@ class Prepared:
         logistic, clip, clipped = design.family == "binomial", 0.0, 0.0
         if solved.logits:
             clip = smallest(len(design), rarest_share(design)) if self.clip is None else self.clip
-            at_rows = factors_observed(sample.points, self.shares)
-            p = probabilities(np.stack([_value(logit, at_rows) for logit in solved.logits]))
+            p = probabilities(np.stack([_value(logit, sample.at_rows) for logit in solved.logits]))
             clipped = float(np.average((p < clip).any(axis=1), weights=part.weights))
         functions = (solved.mu, *solved.rr)
         return SplinesFit(self.expansions, self.shares, functions, logistic, solved.logits, clip, clipped)

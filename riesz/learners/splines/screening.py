@@ -21,7 +21,7 @@ import numpy.typing as npt
 from riesz.arrays import Array, ratio
 from riesz.learners.inputs.expansions import Role
 from riesz.learners.splines.feature_sets import Pairs, Pool, Sample, level, moment_rows, varying_shares
-from riesz.learners.splines.features import factors_observed, joined
+from riesz.learners.splines.features import joined
 
 _MOST = 10  # pairs that are kept
 _MOST_LINES = 300  # with more there are too many pairs
@@ -45,7 +45,7 @@ def screen(sample: Sample, pool: Pool, theta: Array, target: int) -> Pairs:
     lines = np.flatnonzero((points.roles == Role.LINE) & (points.sources >= 0))
     if points.changed or not 2 <= len(lines) <= _MOST_LINES:  # a reading that changes x changes its products
         return []
-    x = factors_observed(points, sample.shares).bounded[lines]
+    x = sample.at_rows.bounded(lines)
     slopes = _slopes(sample, pool, theta, target)
     first, second = np.triu_indices(len(lines), 1)
     limit = np.sqrt(2.0 * np.log(len(first) * len(slopes) + 1.0))

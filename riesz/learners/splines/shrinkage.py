@@ -77,6 +77,16 @@ class Penalties:
     theta: Array
 
 
+def outcome_problem(gram: Array, linear: Array, total: float, rows: float) -> Quadratic:
+    """The problem of mu, from second moments of features and of the centred outcome, whose mean square is ``total``."""
+
+    def noise(theta: Array, used: float) -> float:
+        residual_square = total - 2 * linear @ theta + theta @ gram @ theta
+        return float(max(float(residual_square), 1e-10 * total, 1e-200) / max(1.0 - used / rows, 0.1))
+
+    return Quadratic(gram, linear, rows, noise)
+
+
 def group_penalties(problem: Quadratic, groups: Numbers, sparsity: float, start: Penalties | None = None) -> Penalties:
     """Find the penalties of groups of features.
 
@@ -101,9 +111,8 @@ def group_penalties(problem: Quadratic, groups: Numbers, sparsity: float, start:
     for _ in range(_STEPS):
         go_on()
         gram = problem.gram[np.ix_(kept, kept)]
-        inverse = _inverse(gram, penalty, size[kept])
-        theta = inverse @ problem.linear[kept]
-        determined = 1.0 - penalty * inverse.diagonal()
+        theta, diagonal = _solved(gram, penalty, size[kept], problem.linear[kept])
+        determined = 1.0 - penalty * diagonal
         theta_of_all = np.zeros(len(size))
         theta_of_all[kept] = theta
         sigma = problem.noise(theta_of_all, float(determined.sum()))
@@ -129,15 +138,17 @@ def identified(gram: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(size > _VANISHES * size.max())
 
 
-def _inverse(gram: Array, penalty: Array, size: Array) -> Array:
-    """(S + diag(lambda))^-1; a little more penalty where rounding leaves it without an inverse."""
+def _solved(gram: Array, penalty: Array, size: Array, linear: Array) -> tuple[Array, Array]:
+    r"""A b and the diagonal of A = (S + diag(lambda))^-1; a little more penalty where rounding leaves it without an inverse.
+
+    With :math:`S + \mathrm{diag}(\lambda) = LL'`, both follow from :math:`L^{-1}`, which takes half the time of A.
+    """
     scale = 1.0 / np.sqrt(size)
-    system = gram * scale[:, None] * scale
+    system, right = gram * scale[:, None] * scale, linear * scale
     for jitter in (1e-12, 1e-9, 1e-6):
         lower, info = lapack.dpotrf(system + np.diag(penalty * scale**2 + jitter), lower=1, clean=1)
         if info == 0:
-            inverse, _ = lapack.dpotri(lower, lower=1)
-            inverse = np.tril(inverse) + np.tril(inverse, -1).T
-            return np.asarray(inverse * scale[:, None] * scale)
-    inverse = np.linalg.pinv(system + np.diag(penalty * scale**2))
-    return np.asarray(inverse * scale[:, None] * scale)
+            inverse, _ = lapack.dtrtri(lower, lower=1)
+            return inverse.T @ (inverse @ right) * scale, np.einsum("ij,ij->j", inverse, inverse) * scale**2
+    whole = np.linalg.pinv(system + np.diag(penalty * scale**2))
+    return whole @ right * scale, whole.diagonal() * scale**2

@@ -25,8 +25,10 @@ from riesz.design.derived import with_columns
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.learner import Penalty, fit_logistic
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
+from riesz.learners.splines.arm_sums import ArmSums, arm_sums
 from riesz.learners.splines.feature_sets import (
     MOST_FEATURES,
+    FeaturesOf,
     Pool,
     Sample,
     all_features,
@@ -37,14 +39,15 @@ from riesz.learners.splines.feature_sets import (
     moment_rows,
     plain_sets,
 )
-from riesz.learners.splines.features import NONE, Features, Numbers, covariate_parts, joined, penalty_groups, without
-from riesz.learners.splines.propensities import modelled_arms
+from riesz.learners.splines.features import NONE, Features, covariate_parts, joined, penalty_groups, without
+from riesz.learners.splines.propensities import MOST_ARMS, modelled_arms
 from riesz.learners.splines.screening import screen
-from riesz.learners.splines.shrinkage import Penalties, Quadratic, group_penalties, identified
+from riesz.learners.splines.shrinkage import Penalties, Quadratic, group_penalties, identified, outcome_problem
 from riesz.storage.coding import stored
 
 _FACTORS = np.geomspace(0.1, 10.0, 5)[1:4]  # of the groups' penalties
 _SPARSITY = (2.0, 4.0)  # kappa of the groups, for mu and for rr: see shrinkage.py
+_REST = slice(1, None)  # all features but the level, which comes first
 _FEWEST = 30  # rows that an arm needs for its own regression
 _NOISE_ROWS = 2000  # rows that the noise of a moment is measured on
 # Penalty of features that join, in units of their mean square; the leave-one-out loss then scales it together with the penalties of
@@ -141,12 +144,16 @@ class Candidate:
 def solve(sample: Sample, choices: Choices) -> Solutions:
     """Mu, and what rr follows from."""
     if choices.propensities:
-        sample = replace(sample, observed_only=True)
+        sample = sample.without_readings()
     members = [sample.membership(arm) for arm in modelled_arms(sample)] if choices.propensities else []
     targets = [0] if members else list(range(1 + sample.design.components))
-    mu, *rr = _choose(sample, targets, choices)
+    sums = arm_sums(sample) if members and len(sample.shares.centre) < MOST_ARMS else None
+    mu, *rr = _choose(sample, targets, choices, sums)
     of_treatment = replace(choices, penalty=choices.rr_penalty)
-    arms = [_regression(member, of_treatment) for member in members]
+    arms = [
+        _regression(member, of_treatment, None if sums is None else sums.of_membership(arm))
+        for arm, member in zip(modelled_arms(sample), members, strict=False)
+    ]
     if choices.double_selection:
         mu, rr, arms = _with_joining(sample, members, (mu, rr, arms), choices)
     logistic = sample.design.family == "binomial"
@@ -157,22 +164,34 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
     )
 
 
-def _choose(sample: Sample, targets: Sequence[int], choices: Choices) -> list[Candidate]:
-    """The best candidate for each target: mu, 0, or the r of a component, 1 and so on."""
-    pool = sample.pool(joined([level(), all_features(sample)]))
+def _choose(sample: Sample, targets: Sequence[int], choices: Choices, sums: ArmSums | None) -> list[Candidate]:
+    """The best candidate for each target: mu, 0, or the r of a component, 1 and so on; mu alone if there are sums of arms."""
+    features = joined([level(), all_features(sample)])
     fixed = [target for target in targets if choices.of(target) != "loo"]
     free = [target for target in targets if choices.of(target) == "loo"]
+    pool, problems = _all(sample, features, free, sums)
     candidates: dict[int, list[Candidate]] = {target: [] for target in targets}
-    for target, candidate in zip(fixed, _plain(sample, pool.take(_rest(pool)), fixed, choices), strict=True):
-        candidates[target].append(candidate)
+    if fixed:
+        for target, candidate in zip(fixed, _plain(sample, pool.take(_REST), fixed, choices), strict=True):
+            candidates[target].append(candidate)
     for which in plain_sets(pool.features, sample.points) if free else ():
         for target, candidate in zip(free, _plain(sample, pool.take(which), free, choices), strict=True):
             candidates[target].append(candidate)
-    for target, problem in zip(free, _problems(sample, pool, free), strict=True):
+    for target, problem in zip(free, problems, strict=True):
         candidates[target] += _by_groups(sample, pool, problem, target, choices)
     if 0 in free:
-        candidates[0] += _by_arms(sample, choices)
+        candidates[0] += _by_arms(sample, choices, sums)
     return [min(candidates[target], key=lambda candidate: candidate.loss) for target in targets]
+
+
+def _all(
+    sample: Sample, features: Features, targets: Sequence[int], sums: ArmSums | None
+) -> tuple[Pool | FeaturesOf, list[Quadratic]]:
+    """All features, and the quadratic problem of each target on them."""
+    if sums is not None:
+        return FeaturesOf(features, sample), [sums.of_all(features) for _ in targets]
+    pool = sample.pool(features)
+    return pool, _problems(sample, pool, targets)
 
 
 def _with_joining(
@@ -219,11 +238,6 @@ def _join(sample: Sample, candidate: Candidate, joining: Features, target: int) 
     return _solved(sample, pool.take(usable), penalty[usable], target)
 
 
-def _rest(pool: Pool) -> Numbers:
-    """All features but the level, which comes first."""
-    return np.arange(1, len(pool.features))
-
-
 def _plain(sample: Sample, pool: Pool, targets: Sequence[int], choices: Choices) -> list[Candidate]:
     """One penalty for all features, for each of the targets."""
     if not targets:
@@ -254,26 +268,18 @@ def _problems(sample: Sample, pool: Pool, targets: Sequence[int]) -> list[Quadra
     design, phi = sample.design, pool.phi.observed
     omega = design.weights / design.weights.sum()
     rows = float(1.0 / (omega @ omega))
-    weighted = phi * omega
-    gram = weighted @ phi.T
+    scaled = phi * np.sqrt(omega)
+    gram = scaled @ scaled.T  # takes half the time of a product of two different matrices
     part = draw_part(len(design), _NOISE_ROWS, sample.seed)
     problems = []
     for target in targets:
         if target == 0:
             y = design.y - omega @ design.y
-            problems.append(_outcome_problem(gram, weighted @ y, float(omega @ y**2), rows))
+            problems.append(outcome_problem(gram, phi @ (omega * y), float(omega @ y**2), rows))
         else:
             m = moment_rows(design, pool.phi, target - 1)
             problems.append(_riesz_problem(gram, m @ omega, m[:, part], phi[:, part], omega[part], rows))
     return problems
-
-
-def _outcome_problem(gram: Array, linear: Array, total: float, rows: float) -> Quadratic:
-    def noise(theta: Array, used: float) -> float:
-        residual_square = total - 2 * linear @ theta + theta @ gram @ theta
-        return float(max(float(residual_square), 1e-10 * total, 1e-200) / max(1.0 - used / rows, 0.1))
-
-    return Quadratic(gram, linear, rows, noise)
 
 
 def _riesz_problem(gram: Array, linear: Array, m: Array, phi: Array, omega: Array, rows: float) -> Quadratic:
@@ -288,11 +294,13 @@ def _riesz_problem(gram: Array, linear: Array, m: Array, phi: Array, omega: Arra
     return Quadratic(gram, linear, rows, noise)
 
 
-def _by_groups(sample: Sample, pool: Pool, problem: Quadratic, target: int, choices: Choices) -> list[Candidate]:
+def _by_groups(
+    sample: Sample, pool: Pool | FeaturesOf, problem: Quadratic, target: int, choices: Choices
+) -> list[Candidate]:
     """A penalty for each group of features; then the same with products of the strongest covariates."""
     if not 1 < len(pool.features) <= MOST_FEATURES + 1:
         return []
-    penalties = _search(sample, pool, problem, target)
+    penalties = _search(sample, pool.features, problem, target)
     kept = pool.take(penalties.kept)
     candidates = [_solved(sample, kept, penalties.penalty, target)]
     strength = penalties.theta**2 * problem.gram.diagonal()[penalties.kept]
@@ -302,21 +310,23 @@ def _by_groups(sample: Sample, pool: Pool, problem: Quadratic, target: int, choi
         larger = kept.joined(sample.pool(products))
         (problem,) = _problems(sample, larger, [target])
         start = replace(penalties, kept=np.arange(len(penalties.kept)))
-        penalties = _search(sample, larger, problem, target, start)
+        penalties = _search(sample, larger.features, problem, target, start)
         candidates.append(_solved(sample, larger.take(penalties.kept), penalties.penalty, target))
     return candidates
 
 
-def _search(sample: Sample, pool: Pool, problem: Quadratic, target: int, start: Penalties | None = None) -> Penalties:
-    """The penalties of the groups of a pool, whose level has none."""
-    groups = penalty_groups(pool.features, sample.points)
+def _search(
+    sample: Sample, features: Features, problem: Quadratic, target: int, start: Penalties | None = None
+) -> Penalties:
+    """The penalties of groups of features, of which the first, the level, has none."""
+    groups = penalty_groups(features, sample.points)
     groups[0] = NONE
     return group_penalties(problem, groups, _SPARSITY[min(target, 1)], start)
 
 
 def _solved(sample: Sample, pool: Pool, penalty: Array, target: int) -> Candidate:
     """Solve with the penalties of groups, times the factor with the smallest leave-one-out loss."""
-    features = pool.take(_rest(pool))
+    features = pool.take(_REST)
     linear = with_columns(sample.design, features.phi)
     scale = np.sqrt(penalty)
     basis = make_span(linear, linear.weights, linear.y[None]).basis(scale, sample.seed)
@@ -329,12 +339,15 @@ def _solved(sample: Sample, pool: Pool, penalty: Array, target: int) -> Candidat
     return Candidate(loss, SplineSolution(features.features, basis.solve(b, factor), factor), scale)
 
 
-def _regression(sample: Sample, choices: Choices) -> Candidate:
-    """The best regression of the outcome on covariates."""
-    pool = sample.pool(covariate_features(sample))
+def _regression(sample: Sample, choices: Choices, problem: Quadratic | None) -> Candidate:
+    """The best regression of the outcome on covariates; ``problem`` is that of all their inputs, if it is known."""
+    features = covariate_features(sample)
+    pool: Pool | FeaturesOf = FeaturesOf(features, sample)
     if choices.penalty != "loo":
-        return _plain(sample, pool.take(_rest(pool)), [0], choices)[0]
-    (problem,) = _problems(sample, pool, [0])
+        return _plain(sample, pool.take(_REST), [0], choices)[0]
+    if problem is None:
+        pool = sample.pool(features)
+        (problem,) = _problems(sample, pool, [0])
     candidates = [
         _plain(sample, pool.take(which), [0], choices)[0] for which in plain_sets(pool.features, sample.points)
     ]
@@ -342,12 +355,15 @@ def _regression(sample: Sample, choices: Choices) -> Candidate:
     return min(candidates, key=lambda candidate: candidate.loss)
 
 
-def _by_arms(sample: Sample, choices: Choices) -> list[Candidate]:
+def _by_arms(sample: Sample, choices: Choices, sums: ArmSums | None) -> list[Candidate]:
     """A regression of the outcome for each arm; none without arms, or if an arm has few rows."""
     arms = [sample.take(rows) for rows in arms_of(sample, _FEWEST) or []]
     if not arms:
         return []
-    parts = tuple((rows, sample.shares.of_arm(arm), _regression(rows, choices)) for arm, rows in enumerate(arms))
+    parts = tuple(
+        (rows, sample.shares.of_arm(arm), _regression(rows, choices, None if sums is None else sums.of_arm(arm)))
+        for arm, rows in enumerate(arms)
+    )
     weights = [float(rows.design.weights.sum()) for rows in arms]
     loss = sum(part.loss * weight for (_, _, part), weight in zip(parts, weights, strict=True))
     return [_candidate_of_arms(loss / float(sample.design.weights.sum()), parts)]
@@ -370,6 +386,6 @@ def _logistic(sample: Sample, chosen: Candidate, penalty: Penalty) -> SplineSolu
     if chosen.parts:
         return _of_arms([(share, _logistic(rows, part, penalty)) for rows, share, part in chosen.parts])
     features = chosen.solution.features
-    columns = with_columns(sample.design, replace(sample, observed_only=True).pool(features).phi)
+    columns = with_columns(sample.design, sample.without_readings().pool(features).phi)
     theta, chosen_penalty = fit_logistic(columns, penalty, chosen.units, sample.seed)
     return SplineSolution(features, theta, chosen_penalty)
