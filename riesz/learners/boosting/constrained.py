@@ -116,9 +116,11 @@ class ConstrainedDescent:
         sums, learned = self._problem.sums, self._learned
         known, place = _grouped(scores - self._before)
         leaves, curvature = place[learned.lines], sums.curvature[learned.lines]
-        weights = np.bincount(leaves, curvature, minlength=len(known))
-        residuals = np.bincount(leaves, curvature * (learned.anchor - learned.f), minlength=len(known))
-        moments = np.bincount(place, sums.slope, minlength=len(known))
+        residuals = curvature * (learned.anchor - learned.f)
+        weights, residuals, moments = (
+            np.bincount(at, values, minlength=len(known)).astype(np.float64)
+            for at, values in ((leaves, curvature), (leaves, residuals), (place, sums.slope))
+        )
         values = self._growth.learning_rate * leaf_values(weights, residuals, moments)
         for part in (learned, self._held):
             part.f[:] += values[place[part.lines]]
