@@ -202,10 +202,15 @@ def _spline(x: Array, knots: Array, power: int) -> Array:
     """The spline of the module's docstring with another power, shape (..., k - 2)."""
 
     def above(t: Array) -> Array:
-        gap = np.maximum(x[..., None] - t, 0.0)
-        return np.asarray(gap * gap if power == 2 else gap * gap * gap)  # much faster than a power
+        gap = np.subtract.outer(x, t)
+        np.maximum(gap, 0.0, out=gap)
+        result: Array = gap * gap  # much faster than a power
+        return result if power == 2 else np.multiply(result, gap, out=result)
 
     *inner, before, last = knots
     t, gap = np.asarray(inner), last - before
-    end = above(np.array([last])) * (before - t) - above(np.array([before])) * (last - t)
-    return np.asarray(above(t) + end / gap)
+    end: Array = above(np.array([last])) * (before - t)
+    end -= above(np.array([before])) * (last - t)
+    end /= gap
+    end += above(t)
+    return end
