@@ -25,6 +25,9 @@ from riesz.storage.coding import stored
 _FEWEST_ROWS = 20
 _MOST_LEAVES = 1024
 _MANY_ROWS = 10_000
+#: Learning rates with more than a number of training rows. With 0.1 from 5,000 to 10,000 rows trees took twice the time, and the
+#: distance of the stack's estimate from the oracle's was the same, 0.60 (n = 10,000, 16 draws of four hard cases, even numbers).
+_RATES = ((5_000, 0.2), (0, 0.1))
 _PATIENCE = 1.5  # sum of learning rates without an improvement on held-out rows
 
 #: The number of trees that is best on held-out rows is multiplied by this: boosters are averaged, so bias matters more.
@@ -55,7 +58,7 @@ class Boosting(Learner):
         larger, 0.45 times the root of the number of training rows; three times that for a continuous treatment, whose rr is smaller
         and smoother.
     learning_rate : float, optional
-        Share of each tree that is added; by default 0.1, or 0.2 with more than 10,000 training rows.
+        Share of each tree that is added; by default 0.1, or 0.2 with more than 5,000 training rows.
     trees : int
         Largest number of trees. Held-out rows decide how many are used.
     boosters : int
@@ -194,9 +197,8 @@ class Boosting(Learner):
 
     def _growth(self, n: int, arms: bool) -> Growth:
         """How trees of mu grow on a training set of n rows: what is not set depends on n."""
-        many = n > _MANY_ROWS
-        rate = self.learning_rate or (0.2 if many else 0.1)
-        leaves = self.leaves or (16 if many else 8)
+        rate = self.learning_rate or next(rate for rows, rate in _RATES if n > rows)
+        leaves = self.leaves or (16 if n > _MANY_ROWS else 8)
         least = self.rows_per_leaf or max(12.0, 0.45 * np.sqrt(n)) * (1.0 if arms else 3.0)
         return Growth(rate, leaves, float(least), self.trees, round(_PATIENCE / rate), _MORE["mu"])
 
