@@ -16,7 +16,8 @@ from typing import Any, Literal, TypedDict, get_type_hints
 
 import numpy as np
 
-from riesz.crossfit.candidates import CrossFit
+from riesz.crossfit.calibration import KINDS, check_calibrate
+from riesz.crossfit.candidates import CrossFit, calibrated
 from riesz.crossfit.crossfit import Problem, cross_fit
 from riesz.crossfit.trimming import Trimming, read_trim, trim
 from riesz.errors import ArgumentError, DataError, FormulaError, LearnerError, nearest
@@ -43,6 +44,7 @@ class Options(TypedDict, total=False):
     weights: Any
     freq_weights: Any
     cluster: Any
+    calibrate: Literal["auto", "levels", "isotonic"] | None
     trim: float | str | None
     na_action: Literal["drop", "raise"]
     seed: int
@@ -111,6 +113,10 @@ def _check_bounds(name: str, value: Any) -> tuple[float, float] | None:
     if not (numbers and len(value) == 2 and -np.inf < value[0] < value[1] < np.inf):
         raise DataError(f"bounds={value!r}: expected two finite numbers, the smaller first.")
     return value[0], value[1]
+
+
+def _check_calibrate(name: str, value: Any) -> Any:
+    return None if value is None else _one_of(KINDS)(name, value)
 
 
 def _check_trim(name: str, value: Any) -> Any:
@@ -252,6 +258,17 @@ class Settings:
             "Clusters: each stays in one fold, and standard errors allow for them. Two names give two-way clustering.",
         ),
     )
+    calibrate: Literal["auto", "levels", "isotonic"] | None = field(
+        default="auto",
+        metadata=_about(
+            '{"auto", "levels", "isotonic"} or None',
+            "Correct out-of-fold predictions where, among rows with similar predictions, they are wrong on average; for moments "
+            'that read mu in the arms of a treatment. ``"levels"`` adds the mean error of mu in each block of similar rows, '
+            '``"isotonic"`` replaces mu and rr by their means in blocks (van der Laan, Luedtke and Carone 2024), and ``"auto"`` is '
+            '``"levels"`` for stacks and None for single learners. See ``fit.bootstrap()``.',
+            _check_calibrate,
+        ),
+    )
     trim: float | str | None = field(
         default=None,
         metadata=_about(
@@ -324,10 +341,13 @@ class Settings:
         return read_trim(self.trim)
 
     def cross_fit(self, problems: Sequence[Problem]) -> list[CrossFit]:
-        """Fit every split of every problem with the learner of these settings, and trim its Riesz representer."""
+        """Fit every split of every problem with the learner of these settings; calibrate and trim the predictions."""
+        for problem in problems:
+            check_calibrate(self.calibrate, problem.design)
         crossfits = cross_fit(problems, self.learner, self.n_jobs, self.progress)
         return [
-            trim(crossfit, self.trimming, problem.design) for problem, crossfit in zip(problems, crossfits, strict=True)
+            trim(calibrated(crossfit, self.calibrate, problem.design), self.trimming, problem.design)
+            for problem, crossfit in zip(problems, crossfits, strict=True)
         ]
 
 

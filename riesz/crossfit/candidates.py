@@ -7,14 +7,16 @@ by ``stacking.py``; those of a single learner stay as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from riesz.arrays import Array
+from riesz.crossfit.calibration import Calibration, Kind, apply, find_calibration
 from riesz.crossfit.folds import Labels
 from riesz.crossfit.splits import Split
 from riesz.crossfit.stacking import Stacking, stack
+from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners import Fit, Learner
@@ -64,6 +66,8 @@ class CrossFit:
     left_out : mapping of str to str
         Candidates that cannot be used for this estimand, with the reason.
     splits : tuple of sequence of Split, one per repeat
+    calibration : tuple of Calibration
+        How ``predictions`` were calibrated, one per element; empty if they were not.
     """
 
     predictions: tuple[Predictions, ...]
@@ -75,6 +79,7 @@ class CrossFit:
     stacking: tuple[Stacking, ...]
     left_out: Mapping[str, str]
     splits: tuple[Sequence[Split], ...]
+    calibration: tuple[Calibration, ...] = ()
 
     @property
     def labels(self) -> Labels:
@@ -123,6 +128,20 @@ def usable_candidates(learner: Learner, design: Design, rows: int) -> tuple[list
     if not any(candidate.learns_rr for candidate in usable) and any(candidate.learns_rr for candidate in candidates):
         raise next(iter(errors.values()))
     return usable, {words: str(error) for words, error in errors.items()}
+
+
+def calibrated(crossfit: CrossFit, calibrate: Kind | None, design: Design) -> CrossFit:
+    """A cross-fit with calibrated predictions; those of a stack's candidates stay as they are.
+
+    ``"auto"`` calibrates the mu of a stack where it is read in arms.
+    """
+    if calibrate == "auto":
+        calibrate = "levels" if crossfit.stacking and reading_arms(design) is not None else None
+    if calibrate is None:
+        return crossfit
+    steps = tuple(find_calibration(predictions, design, calibrate) for predictions in crossfit.predictions)
+    predictions = tuple(apply(p, found, design) for p, found in zip(crossfit.predictions, steps, strict=True))
+    return replace(crossfit, predictions=predictions, untrimmed=predictions, calibration=steps)
 
 
 def combine_candidates(

@@ -11,6 +11,9 @@ from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.storage.coding import stored
 
+#: How often cross-fitting is repeated, with at most so many rows or clusters, if fits of some learner depend much on the seed.
+_REPEATS = ((800, 6), (2000, 3), (5000, 2))
+
 
 def default_learners() -> tuple[Learner, ...]:
     """The learners of ``riesz.Stack()``. One network per training set is enough next to splines and trees.
@@ -48,10 +51,10 @@ class Stack(Learner):
     r"""Several learners, combined by how well they predict rows that they have not seen.
 
     Every learner of the stack is cross-fitted on the same folds. The out-of-fold predictions of all learners and repeats are
-    then combined over the whole sample (short-stacking): mu by convex weights with the smallest squared error, for each arm if the treatment has arms; each
-    Riesz representer by non-negative weights with the smallest Riesz loss. A learner that suits the data gets weight, and one
-    that does not gets none. Without arguments it is the default of all verbs, ``learner="auto"``: the network, splines and
-    boosted trees.
+    then combined over the whole sample (short-stacking): mu by convex weights with the smallest squared error, for each arm if
+    the treatment has arms; each Riesz representer by non-negative weights with the smallest Riesz loss. A learner that suits the
+    data gets weight, and one that does not gets none. Without arguments it is the default of all verbs, ``learner="auto"``: the
+    network, splines and boosted trees.
 
     ``fit.stacking`` shows the weights and losses, and ``fit.candidates`` what each learner alone would have estimated.
 
@@ -62,8 +65,9 @@ class Stack(Learner):
         :class:`~riesz.Splines` and :class:`~riesz.Boosting`. A learner that cannot be used for an estimand, such as trees for a
         derivative along a covariate, is left out, and the summary says so.
     repeats : int, optional
-        How often cross-fitting is repeated, with new folds, if a verb is not given ``repeats``; by default as often as the learner
-        that recommends the most.
+        How often cross-fitting is repeated, with new folds, if a verb is not given ``repeats``. By default six times with up to 800
+        rows (clusters, if there are any), three times with up to 2000, twice with up to 5000, and otherwise once; once, too, if no
+        learner's fits depend much on the seed.
 
     Notes
     -----
@@ -135,7 +139,9 @@ class Stack(Learner):
         return any(learner.learns_rr and learner.weighs(family) for learner in self.learners)
 
     def usual_repeats(self, units: int) -> int:
-        return self.repeats or max(learner.usual_repeats(units) for learner in self.learners)
+        if self.repeats or all(learner.usual_repeats(1) == 1 for learner in self.learners):
+            return self.repeats or 1
+        return next((repeats for most, repeats in _REPEATS if units <= most), 1)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         raise LearnerError("A stack is fitted learner by learner: call riesz.crossfit.crossfit.cross_fit, or a verb.")

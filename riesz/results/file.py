@@ -28,7 +28,7 @@ from riesz.estimands import ESTIMANDS, Component
 from riesz.inference import Alternatives
 from riesz.learners import LEARNERS, Fit, Learner
 from riesz.predictions import Predictions
-from riesz.results.file_checks import check_fitted, check_model, check_stacking
+from riesz.results.file_checks import check_calibration, check_fitted, check_model, check_stacking
 from riesz.results.file_settings import UnknownEstimatorError, old_settings, read_settings, write_settings
 from riesz.results.model import Model
 from riesz.results.placeholders import RememberedFit, RememberedLearner
@@ -148,6 +148,7 @@ def _write_contents(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyAr
                 "caps": crossfit.caps,
                 "folds": crossfit.folds,
                 "trained": _trained(crossfit),
+                "calibration": crossfit.calibration,
                 "params": contents.params,
                 "covariance": contents.covariance,
             }
@@ -216,6 +217,7 @@ def _read_contents(document: Any, reader: Reader) -> Contents:
     candidates, stacking, left_out = _read_candidates(document, model, fitted["predictions"], reader)
     alternatives = reader.read(document["alternatives"]) if "alternatives" in document else ()
     check_fitted(model, fitted, clusters, candidates)
+    check_calibration(fitted.get("calibration", ()), len(fitted["predictions"]), model.blueprint.design)
     sizes = len(fitted["predictions"]), len(fitted["folds"])
     check_stacking(len(candidates), stacking, alternatives, *sizes, model.blueprint.design)
     predictions, caps, uncapped = fitted["predictions"], fitted["caps"], np.full_like(fitted["caps"], np.inf)
@@ -230,6 +232,7 @@ def _read_contents(document: Any, reader: Reader) -> Contents:
         stacking,
         left_out,
         splits,
+        fitted.get("calibration", ()),
     )
     return Contents(model, trimmed(crossfit, caps), clusters, fitted["params"], fitted["covariance"], alternatives)
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from riesz.crossfit.calibration import Calibration
 from riesz.crossfit.candidates import Candidate
 from riesz.crossfit.stacking import Stacking
 from riesz.design.arm_numbers import reading_arms
@@ -252,6 +253,25 @@ def check_fitted(
         _need(len(candidate.fits) == sum(len(masks) for masks in trained), "not one fit for each fold")
         for fit in candidate.fits:
             _check_fit(fit, design, candidate.learner)
+
+
+def check_calibration(calibration: Any, predictions: int, design: Design) -> None:
+    """Check the steps by which predictions were calibrated."""
+    _need(conforms(calibration, tuple[Calibration, ...]), "the calibration")
+    _need(len(calibration) in (0, predictions), "not one calibration for each set of predictions")
+    if not calibration:
+        return
+    _need(reading_arms(design) is not None, "a calibration without arms")
+    arms = design.treatment.shape[1] + 1
+    for steps in calibration:
+        _need(len(steps.rr) in (0, design.components), "the calibration of rr has the wrong shape")
+        for of_arms in (steps.mu, *steps.rr):
+            _need(len(of_arms) == arms, "not one calibration for each arm")
+            for step in of_arms:
+                if step is not None:
+                    _finite(step.values, (len(step.starts) + 1,), "calibrated values")
+                    _finite(step.starts, (len(step.values) - 1,), "the blocks of a calibration")
+                    _need(bool((np.diff(step.starts) > 0).all()), "the blocks of a calibration are not in order")
 
 
 def check_stacking(

@@ -43,7 +43,8 @@ def write_settings(settings: Settings, writer: Writer) -> dict[str, Any]:
 
 def read_settings(stored: Any, learner: Any, reader: Reader) -> Settings:
     """Settings from their stored fields; they are checked as those of a call are."""
-    return _settings({name: _read(stored[name], reader) for name in STORED if name in stored}, learner)
+    values = {name: _read(stored[name], reader) for name in STORED if name in stored}
+    return _settings({"calibrate": None, **values}, learner)  # files of format 3 and before were not calibrated
 
 
 def old_settings(parts: Mapping[str, Any], learner: Any) -> Settings:
@@ -51,7 +52,8 @@ def old_settings(parts: Mapping[str, Any], learner: Any) -> Settings:
     base: Base = parts["base"]
     values = {"estimator": parts["estimator"], "target": parts["target"], "seed": parts["seed"]}
     return _settings(
-        {**values, "trim": _trim(parts["trimming"]), "family": base.family, "bounds": base.bounds}, learner
+        {**values, "calibrate": None, "trim": _trim(parts["trimming"]), "family": base.family, "bounds": base.bounds},
+        learner,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riesz.crossfit.calibration import apply
 from riesz.crossfit.candidates import CrossFit
 from riesz.crossfit.stacking import combine
 from riesz.design.design import Design
@@ -47,5 +48,7 @@ def _predict(crossfit: CrossFit, design: Design) -> list[Predictions]:
         ]
     else:
         combined = [mean(crossfit.fits, repeat) for repeat in range(len(ends))]
-    scaled = zip(combined, crossfit.scales, crossfit.caps, strict=True)
-    return [cap(times(predictions, scale), most) for predictions, scale, most in scaled]
+    scaled = [times(predictions, scale) for predictions, scale in zip(combined, crossfit.scales, strict=True)]
+    if crossfit.calibration:
+        scaled = [apply(p, calibration, design) for p, calibration in zip(scaled, crossfit.calibration, strict=True)]
+    return [cap(predictions, most) for predictions, most in zip(scaled, crossfit.caps, strict=True)]
