@@ -103,7 +103,7 @@ class Alternatives:
         The scores of each candidate alone, one per repeat and candidate, candidate by candidate.
     swapped : tuple of Scores
         The scores with the mu of each candidate in turn and the rr of the stack, then with the mu of the stack and the rr of
-        each candidate in turn; a candidate's mu and rr are means over repeats.
+        each candidate in turn; a candidate's mu and rr are means over repeats, and are not calibrated.
     shares : ndarray, shape (K, 2J)
         The share of each candidate in the stack's mu, and then in its rr.
     """

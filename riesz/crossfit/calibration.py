@@ -33,6 +33,8 @@ import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
 from riesz.arrays import Array, ratio
+from riesz.crossfit.copies import find_copies
+from riesz.crossfit.stacking import EDGE
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
@@ -40,9 +42,10 @@ from riesz.errors import LearnerError
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
-Kind = Literal["auto", "levels", "isotonic"]
-KINDS: tuple[Kind, ...] = ("auto", "levels", "isotonic")
+Kind = Literal["levels", "isotonic"]
+KINDS = ("auto", "levels", "isotonic")  # what calibrate= may be, besides None
 Codes = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
 
 ROWS_OF_MU, ROWS_OF_RR = 5, 20  # the fewest rows of an arm in a block
 _FEWEST_ROWS = 2 * ROWS_OF_RR  # an arm with fewer stays as it is
@@ -80,17 +83,19 @@ class Calibration:
 
     Attributes
     ----------
+    kind : {"levels", "isotonic"}
     mu : tuple of (Steps or None), one per arm
         None for an arm that stays as it is; empty if mu does.
     rr : tuple of tuple of (Steps or None), one per component and arm
         Empty if rr stays as it is.
     """
 
+    kind: Literal["levels", "isotonic"]
     mu: tuple[Steps | None, ...]
     rr: tuple[tuple[Steps | None, ...], ...]
 
 
-def check_calibrate(calibrate: Kind | None, design: Design) -> None:
+def check_calibrate(calibrate: Kind | Literal["auto"] | None, design: Design) -> None:
     """Raise an error if calibration was asked for and the moment reads more than the arms of a treatment."""
     if calibrate not in (None, "auto") and reading_arms(design) is None:
         raise LearnerError(
@@ -110,24 +115,25 @@ def find_calibration(predictions: Predictions, design: Design, kind: Kind) -> Ca
     >>> from dataclasses import replace
     >>> from riesz.crossfit.calibration import apply, find_calibration
     >>> data = riesz.datasets.get("binary").draw(2000, seed=1).data
-    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner="linear")
+    >>> fit = riesz.ate("y ~ treat(a) * (x1 + x2)", data, learner="linear")
     >>> design, good = fit.model.blueprint.design, fit._crossfit.predictions[0]
     >>> poor = replace(good, mu=good.mu.map(lambda values: values / 2))
     >>> mended = apply(poor, find_calibration(poor, design, "isotonic"), design)
-    >>> [round(float(np.var(data["y"] - p.mu.observed)), 1) for p in (good, poor, mended)]
-    [0.9, 1.3, 0.9]
+    >>> [round(float(np.mean((data["y"] - p.mu.observed) ** 2)), 1) for p in (good, poor, mended)]
+    [3.1, 4.1, 3.0]
     """
     arms = reading_arms(design)
     assert arms is not None
-    mu = tuple(_steps_of_mu(predictions.mu.observed, design, arms[0] == arm, kind) for arm in _arms(design))
+    counted = _counted(design)
+    mu = tuple(_steps_of_mu(predictions.mu.observed, design, arms[0] == arm, counted, kind) for arm in _arms(design))
     known = not predictions.tilted and bool(np.isfinite(predictions.rr.observed).all())
     if kind != "isotonic" or not known:
-        return Calibration(mu, ())
+        return Calibration(kind, mu, ())
     rr = tuple(
-        tuple(_steps_of_rr(predictions, design, arms, component, arm) for arm in _arms(design))
+        tuple(_steps_of_rr(predictions, design, arms, component, arm, counted) for arm in _arms(design))
         for component in range(design.components)
     )
-    return Calibration(mu, rr)
+    return Calibration(kind, mu, rr)
 
 
 def apply(predictions: Predictions, calibration: Calibration, design: Design) -> Predictions:
@@ -139,7 +145,7 @@ def apply(predictions: Predictions, calibration: Calibration, design: Design) ->
         _step(observed, arms[0] == arm, steps)
         _step(values, arms[1] == arm, steps)
     if design.family == "binomial":
-        observed, values = np.clip(observed, 0.0, 1.0), np.clip(values, 0.0, 1.0)
+        observed, values = (np.clip(p, EDGE, 1 - EDGE) for p in (observed, values))
     result = replace(predictions, mu=Evaluation(observed, values, predictions.mu.slopes))
     if not calibration.rr:
         return result
@@ -159,19 +165,30 @@ def _arms(design: Design) -> range:
     return range(design.treatment.shape[1] + 1)
 
 
-def _step(values: Array, where: npt.NDArray[np.bool_], steps: Steps | None) -> None:
+def _step(values: Array, where: Mask, steps: Steps | None) -> None:
     """Calibrate some values in place."""
     if steps is not None and where.any():
         values[where] = steps.at(values[where])
 
 
-def _steps_of_mu(mu: Array, design: Design, inside: npt.NDArray[np.bool_], kind: Kind) -> Steps | None:
-    rows = np.flatnonzero(inside)
-    if len(rows) < _FEWEST_ROWS:
+def _counted(design: Design) -> Mask:
+    """The rows that blocks count: those with weight, and of copies of a row the first, as with frequency weights."""
+    counted, copies = design.weights > 0, find_copies(design)
+    if copies is not None:
+        first = np.zeros(len(design), dtype=bool)
+        first[np.unique(copies, return_index=True)[1]] = True
+        counted &= first
+    return np.asarray(counted)
+
+
+def _steps_of_mu(mu: Array, design: Design, inside: Mask, counted: Mask, kind: Kind) -> Steps | None:
+    """The steps of an arm's mu; None if few rows are in it."""
+    if np.count_nonzero(inside & counted) < _FEWEST_ROWS:
         return None
+    rows = np.flatnonzero(inside)
     s, y, w = mu[rows], design.y[rows], design.weights[rows]
     groups = None if design.groups is None else design.groups[rows]
-    labels = blocks_of(s, np.ones(len(rows), dtype=bool), ROWS_OF_MU, groups)
+    labels = blocks_of(s, counted[rows], ROWS_OF_MU, groups)
     block, values = _isotonic(labels, w, w * y)
     if kind == "isotonic":
         return Steps(_starts(s, block), values, adds=False)
@@ -180,24 +197,26 @@ def _steps_of_mu(mu: Array, design: Design, inside: npt.NDArray[np.bool_], kind:
 
 
 def _steps_of_rr(
-    predictions: Predictions, design: Design, arms: tuple[Codes, Codes], component: int, arm: int
+    predictions: Predictions, design: Design, arms: tuple[Codes, Codes], component: int, arm: int, counted: Mask
 ) -> Steps | None:
-    """The steps of an arm's rr; None if the component does not read the arm in every row, or few rows are in it."""
+    """The steps of an arm's rr; None if the component reads the arm in some rows alone, or few rows are in it."""
     rr = predictions.rr
     places = rr.links.of(component)
     reads = arms[1][rr.links.reading[places]] == arm
     inside = arms[0] == arm
-    if not reads.any(axis=0).all() or inside.sum() < _FEWEST_ROWS:
+    if not reads.any():
+        return Steps(np.empty(0), np.zeros(1), adds=False)  # rr is zero in an arm that is never read
+    if not reads.any(axis=0).all() or np.count_nonzero(inside & counted) < _FEWEST_ROWS:
         return None
     first = reads.argmax(axis=0), np.arange(len(design))
     s, w = rr.values[places][first], design.weights
     moments = np.where(reads, design.link_weights[places], 0.0).sum(axis=0)
-    labels = blocks_of(s, inside, ROWS_OF_RR, design.groups)
+    labels = blocks_of(s, inside & counted, ROWS_OF_RR, design.groups)
     block, values = _isotonic(labels, w * inside, w * moments)
     return Steps(_starts(s, block), values, adds=False)
 
 
-def blocks_of(s: Array, counted: npt.NDArray[np.bool_], fewest: int, groups: npt.NDArray[np.intp] | None) -> Codes:
+def blocks_of(s: Array, counted: Mask, fewest: int, groups: npt.NDArray[np.intp] | None) -> Codes:
     """Neighbours in s as small blocks, which have at least ``fewest`` counted rows and two clusters each; equal s stay together.
 
     Returns

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -50,8 +51,8 @@ class CrossFit:
     ----------
     predictions : tuple of Predictions
         One per repeat; of a stack one, which combines those of all repeats. Rescaled and, if ``trim`` was given, trimmed.
-    untrimmed : tuple of Predictions
-        The same before trimming.
+    untrimmed, uncalibrated : tuple of Predictions
+        The same before trimming, and before calibration, too.
     scales : ndarray, shape (predictions, K)
         The factors by which a scale-free rr was multiplied.
     caps : ndarray, shape (predictions, K)
@@ -72,6 +73,7 @@ class CrossFit:
 
     predictions: tuple[Predictions, ...]
     untrimmed: tuple[Predictions, ...]
+    uncalibrated: tuple[Predictions, ...]
     scales: Array
     caps: Array
     folds: Labels
@@ -130,7 +132,7 @@ def usable_candidates(learner: Learner, design: Design, rows: int) -> tuple[list
     return usable, {words: str(error) for words, error in errors.items()}
 
 
-def calibrated(crossfit: CrossFit, calibrate: Kind | None, design: Design) -> CrossFit:
+def calibrated(crossfit: CrossFit, calibrate: Kind | Literal["auto"] | None, design: Design) -> CrossFit:
     """A cross-fit with calibrated predictions; those of a stack's candidates stay as they are.
 
     ``"auto"`` calibrates the mu of a stack where it is read in arms.
@@ -139,9 +141,17 @@ def calibrated(crossfit: CrossFit, calibrate: Kind | None, design: Design) -> Cr
         calibrate = "levels" if crossfit.stacking and reading_arms(design) is not None else None
     if calibrate is None:
         return crossfit
-    steps = tuple(find_calibration(predictions, design, calibrate) for predictions in crossfit.predictions)
-    predictions = tuple(apply(p, found, design) for p, found in zip(crossfit.predictions, steps, strict=True))
-    return replace(crossfit, predictions=predictions, untrimmed=predictions, calibration=steps)
+    found = tuple(find_calibration(predictions, design, calibrate) for predictions in crossfit.uncalibrated)
+    return with_calibration(crossfit, found, design)
+
+
+def with_calibration(crossfit: CrossFit, calibration: tuple[Calibration, ...], design: Design) -> CrossFit:
+    """A cross-fit whose predictions are calibrated by known steps, one set per element; by none if there are none."""
+    if not calibration:
+        return crossfit
+    pairs = zip(crossfit.uncalibrated, calibration, strict=True)
+    predictions = tuple(apply(uncalibrated, steps, design) for uncalibrated, steps in pairs)
+    return replace(crossfit, predictions=predictions, untrimmed=predictions, calibration=calibration)
 
 
 def combine_candidates(
@@ -182,6 +192,7 @@ def combine_candidates(
     return CrossFit(
         predictions=rescaled,
         untrimmed=rescaled,
+        uncalibrated=rescaled,
         scales=np.stack(factors),
         caps=np.full((len(rescaled), design.components), np.inf),
         folds=folds,

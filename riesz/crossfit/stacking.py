@@ -43,7 +43,7 @@ from riesz.storage.coding import stored
 Codes = npt.NDArray[np.intp]
 
 _ROWS_PER_CANDIDATE = 20  # in an arm that has its own weights of mu
-_EDGE = 1e-6  # probabilities stay this far from 0 and 1 in the log loss
+EDGE = 1e-6  # probabilities stay this far from 0 and 1 in the log loss
 _ALIKE = 1e-10  # share of an rr's variance within arms that counts as none
 _LEAST = 1e-12  # share of the largest weight that counts as zero
 
@@ -179,7 +179,7 @@ def _convex(mu: Array, y: Array, weights: Array, family: str) -> Array:
     if len(mu) == 1:
         return np.ones(1)
     if family == "binomial":
-        return _convex_log_loss(np.clip(mu, _EDGE, 1 - _EDGE), y, weights / weights.sum())
+        return _convex_log_loss(np.clip(mu, EDGE, 1 - EDGE), y, weights / weights.sum())
     errors = (y - mu) * np.sqrt(weights / weights.sum())
     size = np.sqrt(np.mean(errors**2)) or 1.0
     return simplex((errors / size) @ (errors / size).T)
@@ -210,7 +210,7 @@ def _convex_log_loss(mu: Array, y: Array, share: Array) -> Array:
     count = len(mu)
 
     def loss(w: Array) -> tuple[float, Array]:
-        p = np.clip(w @ mu, _EDGE, 1 - _EDGE)
+        p = np.clip(w @ mu, EDGE, 1 - EDGE)
         slope = -share * (y / p - (1 - y) / (1 - p))
         return float(-share @ (y * np.log(p) + (1 - y) * np.log(1 - p))), mu @ slope
 
@@ -296,6 +296,6 @@ def nonnegative(gram: Array, moments: Array) -> Array:
 
 def _loss_of_mu(mu: Array, design: Design) -> float:
     if design.family == "binomial":
-        p = np.clip(mu, _EDGE, 1 - _EDGE)
+        p = np.clip(mu, EDGE, 1 - EDGE)
         return float(-design.mean(design.y * np.log(p) + (1 - design.y) * np.log(1 - p)))
     return float(design.mean((design.y - mu) ** 2))

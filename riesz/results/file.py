@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
-from riesz.crossfit.candidates import Candidate, CrossFit
+from riesz.crossfit.candidates import Candidate, CrossFit, with_calibration
 from riesz.crossfit.splits import Split
 from riesz.crossfit.stacking import Stacking
 from riesz.crossfit.trimming import trimmed
@@ -143,7 +143,7 @@ def _write_contents(contents: Contents) -> tuple[dict[str, Any], dict[str, AnyAr
         "clusters": _write_clusters(contents.clusters, writer),
         "fitted": writer.write(
             {
-                "predictions": crossfit.untrimmed,
+                "predictions": crossfit.uncalibrated,
                 "scales": crossfit.scales,
                 "caps": crossfit.caps,
                 "folds": crossfit.folds,
@@ -225,6 +225,7 @@ def _read_contents(document: Any, reader: Reader) -> Contents:
     crossfit = CrossFit(
         predictions,
         predictions,
+        predictions,
         fitted["scales"],
         uncapped,
         fitted["folds"],
@@ -232,8 +233,8 @@ def _read_contents(document: Any, reader: Reader) -> Contents:
         stacking,
         left_out,
         splits,
-        fitted.get("calibration", ()),
     )
+    crossfit = with_calibration(crossfit, fitted.get("calibration", ()), model.blueprint.design)
     return Contents(model, trimmed(crossfit, caps), clusters, fitted["params"], fitted["covariance"], alternatives)
 
 

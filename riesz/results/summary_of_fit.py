@@ -159,6 +159,8 @@ def _right(parts: FitParts) -> list[Fact]:
     ]
     if model.weighting:
         facts.append(("Weights", model.weighting))
+    if parts.crossfit.calibration:
+        facts.append(("Calibrated", "mu and rr" if parts.crossfit.calibration[0].rr else "mu"))
     if model.settings.trimming is not None:
         facts.append(("Trimmed", str(model.settings.trimming)))
     return facts

@@ -40,6 +40,7 @@ OTHER: dict[str, Any] = {
     "weights": "w",
     "freq_weights": "count",
     "cluster": "town",
+    "calibrate": "levels",
     "trim": "97.5%",
     "na_action": "raise",
     "seed": 7,

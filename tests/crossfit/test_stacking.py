@@ -71,7 +71,7 @@ def test_one_learner_is_that_learner_to_the_last_bit(data: pd.DataFrame) -> None
 
 
 def test_all_repeats_of_all_learners_are_combined(data: pd.DataFrame) -> None:
-    fit = riesz.ate(FORMULA, data, learner=riesz.Stack([OLS, SHRUNK]), repeats=3)
+    fit = riesz.ate(FORMULA, data, learner=riesz.Stack([OLS, SHRUNK]), repeats=3, calibrate=None)
     single = [riesz.ate(FORMULA, data, learner=learner, repeats=3) for learner in (OLS, SHRUNK)]
     unscaled = [repeat for alone in single for repeat in alone._crossfit.predictions]
     stacked, _ = stack(unscaled, design_of(fit))
@@ -307,7 +307,9 @@ def test_learners_that_disagree_are_the_first_note() -> None:
     inside = np.abs(x) < 0.5
     a = (rng.uniform(size=1500) < np.where(inside, 0.8, 0.3)).astype(float)
     table = pd.DataFrame({"y": a + 6 * inside + rng.normal(size=1500), "a": a, "x": x})
-    fit = riesz.ate("y ~ treat(a) + x", table, learner=riesz.Stack([OLS, riesz.Linear(penalty=0.5, rr_penalty=0.5)]))
+    fit = riesz.ate(
+        "y ~ treat(a) + x", table, learner=riesz.Stack([OLS, riesz.Linear(penalty=0.5, rr_penalty=0.5)]), calibrate=None
+    )
     assert not any("disagree" in text for text in fit.warnings())
     mixed = replace(fit._parts.inference, disagreement=fit.bse.to_numpy())
     object.__setattr__(fit._parts, "inference", mixed)

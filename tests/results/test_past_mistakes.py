@@ -400,7 +400,11 @@ def known(n: int, seed: int, factor: float) -> riesz.Results:
     fit = riesz.ate("y ~ treat(a) + x", data, learner=Known((x, 1 + x), p), folds=1)
     crossfit = fit._crossfit
     scaled = tuple(times(one, np.array([factor])) for one in crossfit.predictions)
-    return riesz.Results(fit.model, replace(crossfit, predictions=scaled, untrimmed=scaled), fit.clusters)
+    return riesz.Results(
+        fit.model,
+        replace(crossfit, predictions=scaled, untrimmed=scaled, uncalibrated=scaled, calibration=()),
+        fit.clusters,
+    )
 
 
 def test_a_wrong_representer_is_told_by_its_standard_error() -> None:

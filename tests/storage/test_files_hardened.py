@@ -468,7 +468,7 @@ def test_a_file_of_format_1_still_loads(tmp_path: Path) -> None:
     np.testing.assert_allclose(old.predict(as_text)["mu"], new.predict(data)["mu"], rtol=1e-10)
     again = around(old, tmp_path)
     assert str(again) == str(old)
-    assert unpack(tmp_path / "around.riesz")[0]["format"] == archive.FORMAT == 3
+    assert unpack(tmp_path / "around.riesz")[0]["format"] == archive.FORMAT == 4
 
 
 # effects through pickle
