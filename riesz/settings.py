@@ -210,9 +210,10 @@ class Settings:
         default=None,
         metadata=_about(
             "int, optional",
-            "Number of times that cross-fitting is repeated, each with new folds; the median is reported. By default the "
-            "number that the learner recommends: three for MADNet, alone or in a stack, with up to 2000 rows (or clusters), "
-            "otherwise one; one with fold labels or ``folds=1``.",
+            "Number of times that cross-fitting is repeated, each with new folds. A stack combines the predictions of all "
+            "repeats; of a single learner the median estimate is reported. By default the number that the learner recommends: six "
+            "for the default stack with up to 800 rows (or clusters), three with up to 2000, two with up to 5000, otherwise one; "
+            "three for MADNet alone with up to 2000; one with fold labels or ``folds=1``.",
             _check_repeats,
         ),
     )
