@@ -10,7 +10,6 @@ import pytest
 from scipy.optimize import minimize
 
 import riesz
-from riesz.datasets import random_world
 from riesz.learners.sparse.second_moments import make_columns, sums_of
 
 BINARY = "y ~ treat(a) * (x1 + g) + bs(x2, df=5)"
@@ -206,20 +205,6 @@ def test_approximate_residual_balancing(binary_frame: pd.DataFrame) -> None:
 
 
 # Simulations, splines, binary outcomes, files and refusals.
-
-
-@pytest.mark.parametrize("kind", ["binary", "arms"])
-def test_it_comes_near_the_oracle(kind: str) -> None:
-    """Six random worlds, in oracle standard errors."""
-    gaps = []
-    for seed in (2, 6, 10, 14, 18, 22):
-        world = random_world(seed, kind)
-        data = world.draw()
-        learner = riesz.Balancing("cv", dictionary="splines")
-        result = riesz.estimate(world.formula, data, world.estimand, learner=learner, folds=3, **world.keywords)
-        oracle = world.oracle(data)
-        gaps += list((result.params.to_numpy() - oracle.estimate) / oracle.std_error)
-    assert np.median(np.abs(gaps)) < 1.5
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def _best_tolerance(sums: Sums, component: int, penalised: Array, rows: float) -
         middle = float(np.sqrt(low * high))
         try:
             theta = solve_lasso(sums.gram, moments, middle * penalised, theta)
-            larger = penalised @ np.abs(theta) > rows * middle
+            larger = bool(penalised @ np.abs(theta) > rows * middle)
         except NoSolution:
             larger = True
         low, high = (middle, high) if larger else (low, middle)

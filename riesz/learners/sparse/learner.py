@@ -87,7 +87,7 @@ class Lasso(Learner):
     >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Lasso())
     >>> naive = data.query("a == 1")["y"].mean() - data.query("a == 0")["y"].mean()
     >>> round(float(fit.params["ATE"]), 1), round(float(naive), 1)
-    (1.1, 3.2)
+    (0.9, 2.9)
     """
 
     penalty: Penalty = "cv"

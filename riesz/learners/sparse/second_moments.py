@@ -194,4 +194,4 @@ def noise(columns: Columns, rows: Iterator[tuple[slice, Array]]) -> Array:
         total += (
             sparse.csr_array((columns.shares[place], (codes[place], np.arange(count))), shape=(len(total), count)) @ u
         )
-    return np.sqrt((total**2).sum(axis=0))
+    return np.asarray(np.sqrt((total**2).sum(axis=0)))
