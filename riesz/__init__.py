@@ -29,6 +29,7 @@ from riesz.settings import defaults
 from riesz.version import __version__
 
 if TYPE_CHECKING:  # imported when first used, by __getattr__
+    from riesz.learners.balancing.learner import Balancing
     from riesz.learners.boosting.learner import Boosting
     from riesz.learners.kernel_embedding import KernelEmbedding
     from riesz.learners.linear.learner import Linear
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # imported when first used, by __getattr__
     from riesz.learners.neural.riesznet import RieszNet
     from riesz.learners.neural.tarnet import TARNet
     from riesz.learners.propensity.learner import Propensity
+    from riesz.learners.sparse.learner import Lasso
     from riesz.learners.splines.learner import Splines
     from riesz.learners.stack import Stack
 
@@ -73,6 +75,7 @@ __all__ = [
     "ATE",
     "ATT",
     "IPE",
+    "Balancing",
     "Boosting",
     "Comparison",
     "CustomMoment",
@@ -82,6 +85,7 @@ __all__ = [
     "EstimandError",
     "FormulaError",
     "KernelEmbedding",
+    "Lasso",
     "LearnerError",
     "Linear",
     "MADNet",

@@ -155,6 +155,7 @@ def _is_design(node: ast.expr) -> bool:
 
 #: Modules that may use the whole sample of a fold's design, and for what.
 WHOLE_SAMPLE = {
+    "learners.balancing.learner": "the dictionary is made once per sample; the signs of rr in its arms",
     "learners.boosting.fits": "the moment is a function of the whole sample",
     "learners.boosting.learner": "points and bins are made once per sample",
     "learners.linear.standardise": "sums of squares are taken around a row that all folds share",
@@ -162,6 +163,7 @@ WHOLE_SAMPLE = {
     "learners.neural.dragonnet": "the moment is a function of the whole sample",
     "learners.neural.engine.fit": "a feed of new rows",
     "learners.neural.objectives.propensity_loss": "the moment is a function of the whole sample",
+    "learners.sparse.learner": "the dictionary is made once per sample",
     "learners.splines.learner": "knots, mass points and scales; the arms",
     "learners.propensity.fits": "the moment is a function of the whole sample; the share of clipped rows",
     "learners.propensity.learner": "the moment is a function of the whole sample",

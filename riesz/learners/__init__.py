@@ -9,6 +9,8 @@ LEARNERS: Registry[type[Learner]] = Registry(
     {
         "auto": "riesz.learners.stack:Stack",
         "linear": "riesz.learners.linear.learner:Linear",
+        "lasso": "riesz.learners.sparse.learner:Lasso",
+        "balancing": "riesz.learners.balancing.learner:Balancing",
         "splines": "riesz.learners.splines.learner:Splines",
         "madnet": "riesz.learners.neural.madnet:MADNet",
         "boosting": "riesz.learners.boosting.learner:Boosting",

@@ -79,6 +79,8 @@ REFUSED: dict[str, dict[str, str]] = {
 KNOWN = {
     "auto",
     "linear",
+    "lasso",
+    "balancing",
     "splines",
     "madnet",
     "boosting",

@@ -1,0 +1,1 @@
+"""Balancing weights for any linear moment."""

@@ -1,0 +1,1 @@
+"""The lasso for mu and rr, from second moments of the columns alone."""
