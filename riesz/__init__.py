@@ -30,6 +30,7 @@ from riesz.version import __version__
 
 if TYPE_CHECKING:  # imported when first used, by __getattr__
     from riesz.learners.boosting.learner import Boosting
+    from riesz.learners.compose import Compose
     from riesz.learners.kernel.learner import Kernel
     from riesz.learners.kernel_embedding import KernelEmbedding
     from riesz.learners.linear.learner import Linear
@@ -76,6 +77,7 @@ __all__ = [
     "IPE",
     "Boosting",
     "Comparison",
+    "Compose",
     "CustomMoment",
     "DataError",
     "DragonNet",

@@ -83,6 +83,8 @@ KNOWN = {
     "madnet",
     "boosting",
     "propensity",
+    "kernel",
+    "compose",
     "kernel_embedding",
     "riesznet",
     "dragonnet",

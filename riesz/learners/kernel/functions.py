@@ -46,6 +46,15 @@ class Jet:
         """The kernel plus a constant."""
         return Jet(self.value + number, self.at_point, self.at_landmark, self.both)
 
+    def added(self, other: Jet, factor: float) -> Jet:
+        """The kernel plus a multiple of another one."""
+        return Jet(
+            self.value + factor * other.value,
+            self.at_point + factor * other.at_point,
+            self.at_landmark + factor * other.at_landmark,
+            self.both + factor * other.both,
+        )
+
     def times(self, other: Jet) -> Jet:
         """The product of two kernels, by the product rule."""
         return Jet(
@@ -88,7 +97,11 @@ def radial(kernel: str, v: Array, u: Array, t: Array | None, r: Array | None) ->
     >>> float(radial("gaussian", np.array([[2.0]]), np.array([[0.0]]), None, None).value[0, 0].round(3))  # exp(-2)
     0.135
     """
-    square = np.clip((v**2).sum(axis=1)[:, None] + (u**2).sum(axis=1) - 2 * v @ u.T, 0.0, None)
+    if v.shape[1] == 1:
+        square = v - u.T
+        np.square(square, out=square)
+    else:
+        square = np.clip((v**2).sum(axis=1)[:, None] + (u**2).sum(axis=1) - 2 * v @ u.T, 0.0, None)
     value, first, second = _profile(kernel, square, derivatives=t is not None or r is not None)
     along_point = along_landmark = both = 0.0  # type: Part
     if t is not None:
@@ -100,10 +113,20 @@ def radial(kernel: str, v: Array, u: Array, t: Array | None, r: Array | None) ->
     return Jet(value, _times(2 * first, along_point), _times(2 * first, along_landmark), both)
 
 
+def additive(v: Array, u: Array, t: Array | None, r: Array | None, lengths: Array) -> Jet:
+    """The Gaussian kernel of all inputs plus the mean of Gaussian kernels of each, whose lengths have shape (d,)."""
+    kernel = radial("gaussian", v, u, t, r)
+    for j, length in enumerate(lengths):
+        one = slice(j, j + 1)
+        tangents = (None if along is None else along[:, one] / length for along in (t, r))
+        kernel = kernel.added(radial("gaussian", v[:, one] / length, u[:, one] / length, *tangents), 1.0 / len(lengths))
+    return kernel
+
+
 def _profile(kernel: str, square: Array, derivatives: bool) -> tuple[Array, Part, Part]:
     """g, g' and g'' as functions of the squared distance; without derivatives the last two are 0.0."""
     if kernel == "gaussian":
-        value = np.exp(-square / 2)
+        value = np.exp(-0.5 * square)
         return (value, -value / 2, value / 4) if derivatives else (value, 0.0, 0.0)
     root = np.sqrt(5 * square)
     decay = np.exp(-root)

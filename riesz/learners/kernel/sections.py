@@ -15,6 +15,7 @@ Shapes: n points, m landmarks, c covariates' inputs, R readings.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +27,12 @@ from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Points, zero_slopes
 from riesz.learners.inputs.units import units
-from riesz.learners.kernel.functions import Jet, dot, radial, same
+from riesz.learners.kernel.functions import Jet, additive, dot, radial, same
 from riesz.learners.linear.standardise import standardise
 from riesz.storage.coding import stored
 
 _MOST_PAIRED = 1000  # rows whose pairwise distances the median is taken over
-_BLOCK = 2**20  # numbers of a block of sections
+_BLOCK = 2**18  # numbers of a block of sections
 _COLLINEAR = 1e-11  # directions of the landmarks' kernel matrix with a smaller share of the largest eigenvalue are left out
 
 
@@ -46,7 +47,7 @@ class Sites:
         Scaled, or the number of the arm; without columns for the linear kernel.
     covariates : ndarray, shape (n, c)
     treatment_tangents, covariate_tangents : ndarray or None
-        Their derivatives along what a derivative reading moves.
+        Their derivatives along what a derivative reading moves. Values need none, and covariates that do not move have none.
     """
 
     treatment: Array
@@ -62,12 +63,14 @@ class Inputs:
 
     Attributes
     ----------
-    kernel : {"gaussian", "matern", "linear"}
+    kernel : {"additive", "gaussian", "matern", "linear"}
     columns : ndarray of int, shape (q,)
         The columns of z in use.
     centre : ndarray, shape (q,)
     turn : ndarray, shape (q, c)
         Covariates' inputs are (z - centre) @ turn.
+    lengths : ndarray, shape (c,)
+        Of the additive kernel's parts.
     arms : bool
         Whether the treatment enters as arms.
     width : float
@@ -78,25 +81,25 @@ class Inputs:
     columns: npt.NDArray[np.intp]
     centre: Array
     turn: Array
+    lengths: Array
     arms: bool
     width: float
 
     def at(self, design: Design, reading: Points | None = None) -> Sites:
         """The rows of a design, or the points of one of its readings."""
         z = design.z[:, self.columns]
-        tangents = None
+        raw, slopes, tangents = design.treatment, None, None
         if reading is not None:
+            raw = reading.treatment
             _, here, there = np.intersect1d(self.columns, reading.columns, return_indices=True)
             z[:, here] = reading.values[:, there]
             if reading.tangents is not None:
-                tangents = np.zeros_like(z)
-                tangents[:, here] = reading.tangents[:, there]
-                tangents = tangents @ self.turn
-        raw = design.treatment if reading is None else reading.treatment
-        treatment, slope = self._treatment(raw), None
-        if reading is not None and reading.tangents is not None:
-            slope = np.full_like(treatment, 0.0 if self.arms else reading.treatment_slope / self.width)
-        return Sites(treatment, (z - self.centre) @ self.turn, slope, tangents)
+                slopes = np.full((len(z), self._treatment(raw).shape[1]), reading.treatment_slope / self.width)
+                if reading.tangents[:, there].any():
+                    moved = np.zeros_like(z)
+                    moved[:, here] = reading.tangents[:, there]
+                    tangents = moved @ self.turn
+        return Sites(self._treatment(raw), (z - self.centre) @ self.turn, slopes, tangents)
 
     def _treatment(self, raw: Array) -> Array:
         if self.kernel == "linear":  # the treatment is among the columns
@@ -105,17 +108,25 @@ class Inputs:
             return raw @ np.arange(1.0, raw.shape[1] + 1)[:, None]
         return raw[:, :1] / self.width
 
-    def kernel_between(self, points: Sites, landmarks: Sites) -> Jet:
-        """The kernel between points and landmarks, with derivatives where they have tangents."""
+    def of_covariates(self, points: Sites, landmarks: Sites) -> Jet:
+        """The kernel of covariates, or the linear kernel of all columns."""
         tangents = points.covariate_tangents, landmarks.covariate_tangents
         if self.kernel == "linear":
             return dot(points.covariates, landmarks.covariates, *tangents)
-        of_covariates = radial(self.kernel, points.covariates, landmarks.covariates, *tangents)
+        if self.kernel == "additive":
+            return additive(points.covariates, landmarks.covariates, *tangents, self.lengths)
+        return radial(self.kernel, points.covariates, landmarks.covariates, *tangents)
+
+    def with_treatment(self, points: Sites, landmarks: Sites, of_covariates: Jet) -> Jet:
+        """The kernel of treatment and covariates, given that of covariates."""
+        if self.kernel == "linear":
+            return of_covariates
         if self.arms:
             of_treatment = same(points.treatment, landmarks.treatment)
         else:
-            along = points.treatment_tangents, landmarks.treatment_tangents
-            of_treatment = radial(self.kernel, points.treatment, landmarks.treatment, *along)
+            profile = "matern" if self.kernel == "matern" else "gaussian"
+            tangents = points.treatment_tangents, landmarks.treatment_tangents
+            of_treatment = radial(profile, points.treatment, landmarks.treatment, *tangents)
         return of_treatment.plus(1.0).times(of_covariates.plus(1.0)).plus(-1.0)
 
 
@@ -129,13 +140,15 @@ def measure_inputs(sample: Design, kernel: str, scale: float) -> Inputs:
         turn = np.diag(1.0 / standard.spread)
         if standard.turn is not None:
             turn = np.asarray(turn @ standard.turn)
-        return Inputs(kernel, used, standard.centre[used], turn[np.ix_(used, used[new[used]])], False, 1.0)
+        return Inputs(kernel, used, standard.centre[used], turn[np.ix_(used, used[new[used]])], np.ones(0), False, 1.0)
     x = sample.x
     centre, spread = shares @ x, units(x, shares, constant=1.0) if x.shape[1] else np.ones(0)
-    length = scale * _median_distance((x - centre) / spread)
+    scaled = (x - centre) / spread
+    length = scale * _median_distance(scaled)
+    lengths = np.array([scale * _median_distance(column[:, None]) / length for column in scaled.T])
     arms = _is_read_in_arms(sample)
     width = 1.0 if arms else scale * _median_distance(sample.treatment[:, :1])
-    return Inputs(kernel, sample.covariates, centre, np.diag(1.0 / (spread * length)), arms, width)
+    return Inputs(kernel, sample.covariates, centre, np.diag(1.0 / (spread * length)), lengths, arms, width)
 
 
 def _is_read_in_arms(sample: Design) -> bool:
@@ -178,9 +191,25 @@ class Sections:
     def __len__(self) -> int:
         return len(self.is_slope)
 
-    def at(self, points: Sites) -> tuple[Array, Array | None]:
-        """The sections at points, shape (n, m), and their derivatives along the points' tangents, if they have any."""
-        jet = self.inputs.kernel_between(points, self.landmarks)
+    def over(self, block: Design) -> Iterator[tuple[Array, Array | None]]:
+        """The sections at the rows of a block, then at each of its readings.
+
+        Yields
+        ------
+        ndarray, shape (b, m)
+        ndarray, shape (b, m), or None
+            Derivatives at a derivative reading.
+        """
+        rows = self.inputs.at(block)
+        of_rows = self.inputs.of_covariates(rows, self.landmarks)
+        yield self._at(rows, of_rows)
+        for reading in block.readings():
+            points = self.inputs.at(block, reading)
+            moved = points.covariate_tangents is not None or not np.array_equal(points.covariates, rows.covariates)
+            yield self._at(points, self.inputs.of_covariates(points, self.landmarks) if moved else of_rows)
+
+    def _at(self, points: Sites, of_covariates: Jet) -> tuple[Array, Array | None]:
+        jet = self.inputs.with_treatment(points, self.landmarks, of_covariates)
         values = self._of_landmarks(jet.value, jet.at_landmark)
         if points.treatment_tangents is None:
             return values, None
@@ -194,7 +223,7 @@ class Sections:
 
         In a combination of them the squared norm of a function is the sum of its squared coefficients.
         """
-        values, slopes = self.at(self.landmarks)
+        values, slopes = self._at(self.landmarks, self.inputs.of_covariates(self.landmarks, self.landmarks))
         gram = values if slopes is None else np.where(self.is_slope[:, None], slopes, values)
         size, axes = np.linalg.eigh((gram + gram.T) / 2)
         usable = size > _COLLINEAR * size[-1]
@@ -206,9 +235,9 @@ class Sections:
         observed, values = np.empty((m, n)), np.empty((m, readings, n))
         slopes = np.zeros_like(values) if design.is_derivative.any() else zero_slopes(values.shape)
         for place, block in design.blocks(self.rows_at_once):
-            observed[:, place] = self.at(self.inputs.at(block))[0].T
-            for k, reading in enumerate(block.readings()):
-                value, slope = self.at(self.inputs.at(block, reading))
+            (at_rows, _), *at_readings = self.over(block)
+            observed[:, place] = at_rows.T
+            for k, (value, slope) in enumerate(at_readings):
                 values[:, k, place] = value.T
                 if slope is not None:
                     slopes[:, k, place] = slope.T
@@ -253,21 +282,21 @@ def _first_of_each(sites: Sites, is_slope: npt.NDArray[np.bool_], order: npt.NDA
     return np.sort(np.unique(np.hstack(columns)[order], axis=0, return_index=True)[1])
 
 
-def _joined(parts: list[Sites]) -> Sites:
-    """Several lists of sites as one; tangents are zero where a part has none."""
-    derivative = any(part.treatment_tangents is not None for part in parts)
-    tangents: list[tuple[Array, Array]] = []
-    for part in parts if derivative else ():
-        a, x = part.treatment_tangents, part.covariate_tangents
-        tangents.append(
-            (np.zeros_like(part.treatment) if a is None else a, np.zeros_like(part.covariates) if x is None else x)
-        )
+def _joined(parts: Sequence[Sites]) -> Sites:
+    """Several lists of sites as one."""
     return Sites(
         np.concatenate([part.treatment for part in parts]),
         np.concatenate([part.covariates for part in parts]),
-        np.concatenate([a for a, _ in tangents]) if derivative else None,
-        np.concatenate([x for _, x in tangents]) if derivative else None,
+        _joined_tangents([(part.treatment, part.treatment_tangents) for part in parts]),
+        _joined_tangents([(part.covariates, part.covariate_tangents) for part in parts]),
     )
+
+
+def _joined_tangents(parts: Sequence[tuple[Array, Array | None]]) -> Array | None:
+    """Tangents of several lists of values, zero where a list has none; None if no list has any."""
+    if all(tangents is None for _, tangents in parts):
+        return None
+    return np.concatenate([np.zeros_like(values) if tangents is None else tangents for values, tangents in parts])
 
 
 def _take(sites: Sites, rows: npt.NDArray[np.intp]) -> Sites:
