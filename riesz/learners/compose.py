@@ -100,21 +100,26 @@ class Compose(Learner):
     @property
     def one_thread(self) -> bool:  # type: ignore[override]  # of a class elsewhere, of the learners here
         """Whether one of the learners wants a single thread."""
-        return self._for_mu.one_thread or self.rr.one_thread
+        return self._for_mu.one_thread or self._for_rr.one_thread
 
     @property
     def _for_mu(self) -> Learner:
         return self.outcome if isinstance(self.outcome, Learner) else ScikitOutcome(self.outcome)
 
+    @property
+    def _for_rr(self) -> Learner:
+        learner: Learner = self.rr
+        return learner
+
     def usual_repeats(self, units: int) -> int:
-        return max(self._for_mu.usual_repeats(units), self.rr.usual_repeats(units))
+        return max(self._for_mu.usual_repeats(units), self._for_rr.usual_repeats(units))
 
     def seconds(self, design: Design, rows: int) -> float:
-        return self._for_mu.seconds(design, rows) + self.rr.seconds(design, rows)
+        return self._for_mu.seconds(design, rows) + self._for_rr.seconds(design, rows)
 
     def check(self, design: Design, rows: int) -> None:
         self._for_mu.check(design, rows)
-        self.rr.check(design, rows)
+        self._for_rr.check(design, rows)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         outcomes = self._for_mu.fit(designs, seeds, _OnTheWay(watch))
@@ -123,37 +128,37 @@ class Compose(Learner):
             for _ in designs:
                 watch.done()
         else:
-            representers = self.rr.fit(self._for_rr(designs), seeds, watch)
+            representers = self._for_rr.fit(self._designs_for_rr(designs), seeds, watch)
         return [ComposedFit(mu, rr) for mu, rr in zip(outcomes, representers, strict=True)]
 
-    def _for_rr(self, designs: Sequence[Design]) -> Sequence[Design]:
+    def _designs_for_rr(self, designs: Sequence[Design]) -> Sequence[Design]:
         """The designs that rr is learned on: ``family="gaussian"`` if rr would be learned for the errors of a logit only."""
-        if all(self.rr.weighs(design.family) for design in designs):
+        if all(self._for_rr.weighs(design.family) for design in designs):
             return designs
         samples = {design.key: with_family(design.sample, "gaussian") for design in designs}
         return [samples[design.key].take(design.index) for design in designs]
 
     def weighs(self, family: str) -> bool:
-        return self.rr != self.outcome or self.rr.weighs(family)
+        return bool(self.rr != self.outcome) or self._for_rr.weighs(family)
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         of_outcome = details.filter(regex=f"^{_OUTCOME}")
         notes = self._for_mu.remarks(design, of_outcome.rename(columns=lambda name: name.removeprefix(_OUTCOME)))
-        notes += self.rr.remarks(design, details.drop(columns=of_outcome.columns))
+        notes += self._for_rr.remarks(design, details.drop(columns=of_outcome.columns))
         return list(dict.fromkeys(notes))
 
     def store(self, fit: Any) -> StoredComposition:
-        return StoredComposition(self._for_mu.store(fit.outcome), self.rr.store(fit.rr))
+        return StoredComposition(self._for_mu.store(fit.outcome), self._for_rr.store(fit.rr))
 
     def restore(self, content: Sequence[Any], sample: Design) -> Sequence[Fit]:
         if not all(isinstance(part, StoredComposition) for part in content):
             raise ValueError("fits of a composition of the wrong type")
         outcomes = self._for_mu.restore([part.outcome for part in content], sample)
-        representers = self.rr.restore([part.rr for part in content], sample)
+        representers = self._for_rr.restore([part.rr for part in content], sample)
         return [ComposedFit(mu, rr) for mu, rr in zip(outcomes, representers, strict=True)]
 
     def describe(self, family: str) -> str:
-        return f"Compose (mu: {self._for_mu.describe(family)}, rr: {self.rr.describe(family)})"
+        return f"Compose (mu: {self._for_mu.describe(family)}, rr: {self._for_rr.describe(family)})"
 
 
 @dataclass(frozen=True)

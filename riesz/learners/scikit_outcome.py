@@ -47,13 +47,13 @@ class ScikitOutcome(Learner):
         if is_classifier(self.model):
             if design.family != "binomial":
                 raise LearnerError(
-                    f"Compose(outcome={name}()) is a classifier, but family='gaussian' needs a regressor. Use family='binomial' for "
-                    "a 0/1 outcome."
+                    f"Compose(outcome={name}()) is a classifier, but family='gaussian' needs a regressor. Use family='binomial' "
+                    "for a 0/1 outcome."
                 )
             if not np.isin(design.y, (0.0, 1.0)).all() or not hasattr(self.model, "predict_proba"):
                 raise LearnerError(
-                    f"Compose(outcome={name}()) is a classifier; it needs an outcome of zeros and ones, and predict_proba for their "
-                    "probabilities. Expected a regressor, or a classifier such as LogisticRegression()."
+                    f"Compose(outcome={name}()) is a classifier; it needs an outcome of zeros and ones, and predict_proba for "
+                    "their probabilities. Expected a regressor, or a classifier such as LogisticRegression()."
                 )
         if np.ptp(design.weights) > 0 and not takes_weights(self.model):
             raise LearnerError(
@@ -63,9 +63,7 @@ class ScikitOutcome(Learner):
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
         for design, seed in zip(designs, seeds, strict=True):
-            fits.append(
-                ScikitOutcomeFit(regress(self.model, seed, design.z, design.y, design.weights, design.family))
-            )
+            fits.append(ScikitOutcomeFit(regress(self.model, seed, design.z, design.y, design.weights, design.family)))
             watch.done()
         return fits
 

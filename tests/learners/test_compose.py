@@ -157,16 +157,16 @@ class TestModelsOfScikitLearn:
         again = riesz.load(tmp_path / "fit.riesz")
         assert str(again.summary()) == str(result.summary())
         pd.testing.assert_frame_equal(again.details(), result.details())
-        with pytest.raises(riesz.LearnerError, match="was not stored|not the fitted learner"):
+        with pytest.raises(riesz.LearnerError, match=r"was not stored|not the fitted learner"):
             again.predict(binary_frame)
 
     def test_derivatives_are_refused(self, continuous_frame: pd.DataFrame) -> None:
         from sklearn.ensemble import RandomForestRegressor
 
         learner = riesz.Compose(RandomForestRegressor(), "splines")
-        with pytest.raises(riesz.LearnerError, match="which RandomForestRegressor does not give.*riesz.Splines"):
+        with pytest.raises(riesz.LearnerError, match=r"which RandomForestRegressor does not give.*riesz\.Splines"):
             riesz.ade(DOSE, continuous_frame, learner=learner)
-        assert riesz.shift(DOSE, continuous_frame, by=0.1, learner=learner, folds=2).bse.notna().all()
+        assert riesz.shift(DOSE, continuous_frame, delta=0.1, learner=learner, folds=2).bse.notna().all()
 
     def test_models_that_do_not_suit_are_refused(self, binary_frame: pd.DataFrame) -> None:
         from sklearn.linear_model import LogisticRegression
@@ -193,7 +193,7 @@ class TestModelsOfScikitLearn:
         (("linear", 3), "expected a learner"),
         ((3, "linear"), "expected a learner or a scikit-learn regressor"),
         (("linear", riesz.Splines), "is a class; expected a learner"),
-        (("linnear", "linear"), "Did you mean 'linear'"),
+        (("linnear", "linear"), "Did you mean `linear`"),
     ],
 )
 def test_settings_are_checked(parts: tuple[Any, Any], words: str) -> None:

@@ -101,7 +101,9 @@ class Kernel(Learner):
     landmarks: int | None = None
 
     def __post_init__(self) -> None:
-        check_settings(self, {"kernel": ("additive", "gaussian", "matern", "linear"), "rr": ("constrained", "riesz")}, [], [])
+        check_settings(
+            self, {"kernel": ("additive", "gaussian", "matern", "linear"), "rr": ("constrained", "riesz")}, [], []
+        )
         check_number(self, "scale", "a positive number, in median distances, or 'median'", above=0.0, or_word="median")
         for name in ("penalty", "rr_penalty"):
             check_number(self, name, "a number, 0 or larger, or 'loo'", at_least=0.0, or_word="loo")
@@ -112,6 +114,10 @@ class Kernel(Learner):
                 )
         if self.landmarks is not None:
             check_settings(self, {}, ["landmarks"], [])
+
+    @classmethod
+    def example(cls) -> Learner:
+        return cls(landmarks=100)
 
     def check(self, design: Design, rows: int) -> None:
         if self.kernel != "linear":

@@ -33,7 +33,9 @@ from riesz.storage.coding import stored
 
 _MOST_PAIRED = 1000  # rows whose pairwise distances the median is taken over
 _BLOCK = 2**18  # numbers of a block of sections
-_COLLINEAR = 1e-11  # directions of the landmarks' kernel matrix with a smaller share of the largest eigenvalue are left out
+_COLLINEAR = (
+    1e-11  # directions of the landmarks' kernel matrix with a smaller share of the largest eigenvalue are left out
+)
 
 
 @stored

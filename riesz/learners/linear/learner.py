@@ -188,9 +188,7 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
     return LinearFit(mu, rr, logistic, scale_free, {"penalty": chosen, **rr_chosen})
 
 
-def ridge_coefficients(
-    design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array
-) -> tuple[Array, float]:
+def ridge_coefficients(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
     """Coefficients of mu, shape (p,), and the penalty; y is the first target of the basis."""
     b = basis.projections[:, 0]
     lam = choose_outcome_penalty(design, basis, y, b, grid)[0] if penalty == "loo" else float(penalty)
@@ -252,7 +250,9 @@ def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, s
         basis = make_basis(design, weights * curvature, working[None], units=units, seed=seed)
         if penalty != "loo":
             lam = float(penalty) * weights.sum() / (weights @ curvature)
-        theta, lam = ridge_coefficients(design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:])
+        theta, lam = ridge_coefficients(
+            design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:]
+        )
         new = np.clip(_index(design, theta), -30.0, 30.0)
         moved = float(np.abs(new - eta).max())
         eta = new
