@@ -143,9 +143,9 @@ class Compose(Learner):
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         of_outcome = details.filter(regex=f"^{_OUTCOME}")
-        notes = self._for_mu.remarks(design, of_outcome.rename(columns=lambda name: name.removeprefix(_OUTCOME)))
-        notes += self._for_rr.remarks(design, details.drop(columns=of_outcome.columns))
-        return list(dict.fromkeys(notes))
+        notes_of_mu = self._for_mu.remarks(design, of_outcome.rename(columns=lambda name: name.removeprefix(_OUTCOME)))
+        notes_of_rr = self._for_rr.remarks(design, details.drop(columns=of_outcome.columns))
+        return list(dict.fromkeys([*notes_of_mu, *notes_of_rr]))
 
     def store(self, fit: Any) -> StoredComposition:
         return StoredComposition(self._for_mu.store(fit.outcome), self._for_rr.store(fit.rr))

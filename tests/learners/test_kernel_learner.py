@@ -28,6 +28,7 @@ def gram(inputs: Inputs, left: Sites, right: Sites) -> np.ndarray:
 # identities
 
 
+@pytest.mark.parametrize("landmarks", [None, 300])
 @pytest.mark.parametrize("rr", ["constrained", "riesz"])
 @pytest.mark.parametrize("penalties", [(0.0, 0.0), (0.05, 0.2), ("loo", "loo")])
 @pytest.mark.parametrize(
@@ -40,10 +41,17 @@ def gram(inputs: Inputs, left: Sites, right: Sites) -> np.ndarray:
     ],
 )
 def test_linear_kernel_is_linear(
-    request: pytest.FixtureRequest, frame: str, formula: str, estimand: Any, penalties: tuple[Any, Any], rr: Any
+    request: pytest.FixtureRequest,
+    frame: str,
+    formula: str,
+    estimand: Any,
+    penalties: tuple[Any, Any],
+    rr: Any,
+    landmarks: int | None,
 ) -> None:
+    """With the columns as sections, and with sections at rows and readings, which span them."""
     data = request.getfixturevalue(frame)
-    learners = (riesz.Linear(*penalties, rr=rr), riesz.Kernel("linear", "median", *penalties, rr=rr))
+    learners = (riesz.Linear(*penalties, rr=rr), riesz.Kernel("linear", "median", *penalties, rr, landmarks))
     options: Any = {"folds": 1, "weights": "w"}
     linear, kernel = (riesz.estimate(formula, data, estimand, learner=learner, **options) for learner in learners)
     np.testing.assert_allclose(kernel.fittedvalues, linear.fittedvalues, atol=1e-6)
@@ -289,3 +297,13 @@ def test_covariates_that_enter_only_with_the_treatment_are_refused(binary_frame:
     with pytest.raises(riesz.LearnerError, match="enters the formula only together with the treatment"):
         riesz.ate(formula, binary_frame, learner="kernel")
     riesz.ate(formula, binary_frame, learner=riesz.Kernel("linear"), folds=2)
+
+
+def test_more_columns_than_rows_need_a_penalty() -> None:
+    rng = np.random.default_rng(1)
+    x = pd.DataFrame(rng.normal(size=(60, 90))).add_prefix("x")
+    data = x.assign(a=rng.integers(0, 2, 60).astype(float), y=rng.normal(size=60))
+    with pytest.raises(riesz.LearnerError, match="without a penalty there is no unique solution"):
+        riesz.ate("y ~ treat(a) + .", data, learner=riesz.Kernel("linear", rr_penalty=0))
+    for kernel in ("linear", "additive"):
+        assert riesz.ate("y ~ treat(a) + .", data, learner=riesz.Kernel(kernel)).bse["ATE"] > 0

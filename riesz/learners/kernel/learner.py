@@ -15,8 +15,8 @@ from riesz.design.moment import Evaluation, Linked
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
-from riesz.learners.expected_time import MOST_ROWS
-from riesz.learners.kernel.sections import Inputs, Sections, draw_sections, measure_inputs
+from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
+from riesz.learners.kernel.sections import Inputs, Sections, draw_sections, linear_sections, measure_inputs
 from riesz.learners.kernel.solve import solve
 from riesz.learners.linear.learner import Penalty, need_identification, probability
 from riesz.predictions import Predictions
@@ -54,7 +54,7 @@ class Kernel(Learner):
     landmarks : int, optional
         The largest number of sections, drawn at random from the seed; 500 by default. With at least as many as there are distinct
         rows and readings in a training set the solution is exact, otherwise it is the best one in the span of these sections
-        (Nystrom). Time grows with their square.
+        (Nystrom). Time grows with their square. The linear kernel needs none: its columns are used as they are.
 
     Notes
     -----
@@ -76,7 +76,10 @@ class Kernel(Learner):
     Under ``family="binomial"`` mu is a penalised logistic regression in the same space. With more than 20,000 rows in a training
     set (fewer if there are many readings), a random part of them is used, drawn from the seed.
 
-    A kernel of the distance alone needs many rows if there are many covariates: it cannot tell which of them matter. MEASURED
+    A kernel of the distance alone cannot tell which covariates matter, so with many of them it needs many rows;
+    :class:`~riesz.Splines` chooses covariates. On the first 16 even random worlds with a binary treatment the root mean square
+    distance from the oracle's estimate was 1.4 oracle standard errors with the additive kernel, 1.5 with the Gaussian, 1.9 with the
+    Matern kernel, 1.1 with splines and 4.2 with :class:`~riesz.Linear`; the medians were 1.1, 1.3, 1.2, 0.3 and 1.7.
 
     References
     ----------
@@ -90,7 +93,7 @@ class Kernel(Learner):
     >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Kernel())
     >>> fit.tidy()[["term", "estimate", "std_error"]].round(2)
       term  estimate  std_error
-    0  ATE      1.42       0.18
+    0  ATE      1.03       0.19
     """
 
     kernel: Literal["additive", "gaussian", "matern", "linear"] = "additive"
@@ -119,9 +122,21 @@ class Kernel(Learner):
     def example(cls) -> Learner:
         return cls(landmarks=100)
 
+    def seconds(self, design: Design, rows: int) -> float:
+        columns = len(design.names)
+        return (
+            closed_form_seconds(min(rows, MOST_ROWS), columns) if self.kernel == "linear" and columns >= MANY else 0.0
+        )
+
     def check(self, design: Design, rows: int) -> None:
+        columns = len(design.names)
         if self.kernel != "linear":
             need_covariates(design, "Kernel")
+        elif columns >= rows and 0 in (self.penalty, self.rr_penalty):
+            raise LearnerError(
+                f"The design has {columns} columns and a training set only {rows} rows, so without a penalty there is no unique "
+                "solution. Use penalty='loo' and rr_penalty='loo' or positive penalties, fewer columns, or fewer folds."
+            )
         need_identification(design, rows)
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
@@ -136,7 +151,10 @@ class Kernel(Learner):
         return fits
 
     def _fit(self, design: Design, inputs: Inputs, seed: int) -> SectionsFit:
-        sections = draw_sections(design, inputs, self.landmarks or _LANDMARKS, seed)
+        if self.kernel == "linear" and self.landmarks is None:
+            sections = linear_sections(inputs)
+        else:
+            sections = draw_sections(design, inputs, self.landmarks or _LANDMARKS, seed)
         places = 2 + len(design.is_derivative)
         most = int(np.clip(_MOST_NUMBERS // (len(sections) * places), _LEAST_ROWS, MOST_ROWS))
         part = design.take(draw_part(len(design), most, seed))

@@ -251,6 +251,13 @@ class Sections:
         return max(_BLOCK // len(self), 64)
 
 
+def linear_sections(inputs: Inputs) -> Sections:
+    """The sections of the linear kernel that are the standardised columns: at unit vectors, not at rows."""
+    columns = inputs.turn.shape[1]
+    sites = Sites(np.empty((columns, 0)), np.eye(columns), None, None)
+    return Sections(inputs, sites, np.zeros(columns, dtype=bool))
+
+
 def draw_sections(design: Design, inputs: Inputs, most: int, seed: int) -> Sections:
     """Sections at rows and at readings of a training set: at most so many of them, drawn at random, each once.
 
