@@ -31,6 +31,8 @@ from riesz.version import __version__
 if TYPE_CHECKING:  # imported when first used, by __getattr__
     from riesz.learners.balancing.learner import Balancing
     from riesz.learners.boosting.learner import Boosting
+    from riesz.learners.compose import Compose
+    from riesz.learners.kernel.learner import Kernel
     from riesz.learners.kernel_embedding import KernelEmbedding
     from riesz.learners.linear.learner import Linear
     from riesz.learners.neural.dragonnet import DragonNet
@@ -78,12 +80,14 @@ __all__ = [
     "Balancing",
     "Boosting",
     "Comparison",
+    "Compose",
     "CustomMoment",
     "DataError",
     "DragonNet",
     "Effects",
     "EstimandError",
     "FormulaError",
+    "Kernel",
     "KernelEmbedding",
     "Lasso",
     "LearnerError",

@@ -158,6 +158,8 @@ WHOLE_SAMPLE = {
     "learners.balancing.learner": "the dictionary is made once per sample; the signs of rr in its arms",
     "learners.boosting.fits": "the moment is a function of the whole sample",
     "learners.boosting.learner": "points and bins are made once per sample",
+    "learners.compose": "one copy of the sample, with another family, for all folds",
+    "learners.kernel.learner": "scales of the kernel",
     "learners.linear.standardise": "sums of squares are taken around a row that all folds share",
     "learners.neural.base": "networks of several folds share one feed",
     "learners.neural.dragonnet": "the moment is a function of the whole sample",

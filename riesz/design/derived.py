@@ -147,6 +147,11 @@ def reweighted(design: Design, weights: Array) -> Design:
     return Design(replace(design._base, weights=weights), slice(None))
 
 
+def with_family(design: Design, family: str) -> Design:
+    """The same rows with another family of the outcome."""
+    return replace(design, _base=replace(design._base, family=family))
+
+
 def summed(weights: Array, copies: Labels, count: int) -> Array:
     """The weights of each distinct row's copies, shape (count,)."""
     return np.bincount(copies, weights, minlength=count).astype(np.float64)

@@ -15,6 +15,8 @@ LEARNERS: Registry[type[Learner]] = Registry(
         "madnet": "riesz.learners.neural.madnet:MADNet",
         "boosting": "riesz.learners.boosting.learner:Boosting",
         "propensity": "riesz.learners.propensity.learner:Propensity",
+        "kernel": "riesz.learners.kernel.learner:Kernel",
+        "compose": "riesz.learners.compose:Compose",
         "kernel_embedding": "riesz.learners.kernel_embedding:KernelEmbedding",
         "riesznet": "riesz.learners.neural.riesznet:RieszNet",
         "dragonnet": "riesz.learners.neural.dragonnet:DragonNet",

@@ -119,7 +119,7 @@ class KernelEmbedding(Learner):
 
 @stored
 @dataclass(frozen=True)
-class Kernel:
+class EmbeddingKernel:
     """The product kernel with its training rows.
 
     Attributes
@@ -169,14 +169,14 @@ class KernelFit(Fit):
 
     Attributes
     ----------
-    kernel : Kernel
+    kernel : EmbeddingKernel
     coefficients : ndarray, shape (N,)
     mean : float
         The outcome's mean.
     penalty : float
     """
 
-    kernel: Kernel
+    kernel: EmbeddingKernel
     coefficients: Array
     mean: float
     penalty: float
@@ -244,7 +244,7 @@ def fit_kernel(design: Design, penalty: float | str, bandwidth: float, standardi
     return KernelFit(kernel, root * (vectors @ (rotated / (values + len(design) * chosen))), mean, chosen)
 
 
-def make_kernel(design: Design, weights: Array, bandwidth: float, standardise: bool, seed: int = 0) -> Kernel:
+def make_kernel(design: Design, weights: Array, bandwidth: float, standardise: bool, seed: int = 0) -> EmbeddingKernel:
     """Measure the scales on the training rows: standard deviations (with ``standardise``), then the median distance of rows."""
     x, a = design.x, design.treatment
     centre = np.average(x, axis=0, weights=weights)
@@ -254,7 +254,7 @@ def make_kernel(design: Design, weights: Array, bandwidth: float, standardise: b
     x = (x - centre) / spread
     length = bandwidth * _median_distance(x, seed)
     width = bandwidth * _median_distance(a, seed) if design.strata is None else None
-    return Kernel(centre, spread * length, width, a, x / length)
+    return EmbeddingKernel(centre, spread * length, width, a, x / length)
 
 
 def _median_distance(x: Array, seed: int) -> float:

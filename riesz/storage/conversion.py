@@ -139,12 +139,18 @@ def _networks(name: str, fields: Fields) -> Content:
     }
 
 
+def _kernel(name: str, fields: Fields) -> Content:
+    """Version 0.1.0: the kernel of a fitted ``KernelEmbedding`` had the name that a learner now has."""
+    return ("EmbeddingKernel" if "covariates" in fields else name), fields
+
+
 _CONVERSIONS: dict[str, Callable[[str, Fields], Content]] = {
     "MADNet": _madnet_settings,
     "RieszNet": _network_settings,
     "DragonNet": _network_settings,
     "TARNet": _network_settings,
     "NeuralEmbedding": _network_settings,
+    "Kernel": _kernel,
     "StoredNetwork": _network,
     "StoredNetworks": _networks,
     "Base": _each_component("anchor"),

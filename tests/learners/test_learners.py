@@ -85,6 +85,8 @@ KNOWN = {
     "madnet",
     "boosting",
     "propensity",
+    "kernel",
+    "compose",
     "kernel_embedding",
     "riesznet",
     "dragonnet",

@@ -182,26 +182,28 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
     targets = np.vstack([design.y, design.anchor.observed])
     basis = make_basis(design, design.weights, targets, tilt, seed=seed)
     if not logistic:
-        mu, chosen = _ridge(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
+        mu, chosen = ridge_coefficients(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
     rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, constrained)
     scale_free = constrained and not logistic
     return LinearFit(mu, rr, logistic, scale_free, {"penalty": chosen, **rr_chosen})
 
 
-def _ridge(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
+def ridge_coefficients(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
+    """Coefficients of mu, shape (p,), and the penalty; y is the first target of the basis."""
     b = basis.projections[:, 0]
     lam = choose_outcome_penalty(design, basis, y, b, grid)[0] if penalty == "loo" else float(penalty)
     return basis.solve(b, lam), lam
 
 
 def riesz_coefficients(
-    design: Design, basis: Basis, penalty: Penalty, constrained: bool
+    design: Design, basis: Basis, penalty: Penalty, constrained: bool, grid: Array | None = None
 ) -> tuple[Array, dict[str, float]]:
-    """Coefficients of rr, shape (p, K); up to scale when constrained."""
+    """Coefficients of rr, shape (p, K); up to scale when constrained. ``"loo"`` chooses from a grid, by default the basis' own."""
     m = moments(design, basis)
+    grid = basis.penalties if grid is None else grid
     directions, chosen = [], {}
     for c in range(design.components):
-        lam = choose_riesz_penalty(design, basis, c, m[c], basis.penalties)[0] if penalty == "loo" else float(penalty)
+        lam = choose_riesz_penalty(design, basis, c, m[c], grid)[0] if penalty == "loo" else float(penalty)
         direction = m[c] * basis.shrink(lam)
         if constrained:
             b = basis.projections[:, 1 + c]  # the anchor's
@@ -248,7 +250,9 @@ def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, s
         basis = make_basis(design, weights * curvature, working[None], units=units, seed=seed)
         if penalty != "loo":
             lam = float(penalty) * weights.sum() / (weights @ curvature)
-        theta, lam = _ridge(design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:])
+        theta, lam = ridge_coefficients(
+            design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:]
+        )
         new = np.clip(_index(design, theta), -30.0, 30.0)
         moved = float(np.abs(new - eta).max())
         eta = new
