@@ -34,7 +34,7 @@ from scipy.optimize import isotonic_regression
 
 from riesz.arrays import Array, ratio
 from riesz.crossfit.copies import find_copies
-from riesz.crossfit.stacking import EDGE
+from riesz.crossfit.stacking import EDGE, serves
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
@@ -85,7 +85,7 @@ class Calibration:
     ----------
     kind : {"levels", "isotonic"}
     mu : tuple of (Steps or None), one per arm
-        None for an arm that stays as it is; empty if mu does.
+        None for an arm that stays as it is.
     rr : tuple of tuple of (Steps or None), one per component and arm
         Empty if rr stays as it is.
     """
@@ -126,8 +126,7 @@ def find_calibration(predictions: Predictions, design: Design, kind: Kind) -> Ca
     assert arms is not None
     counted = _counted(design)
     mu = tuple(_steps_of_mu(predictions.mu.observed, design, arms[0] == arm, counted, kind) for arm in _arms(design))
-    known = not predictions.tilted and bool(np.isfinite(predictions.rr.observed).all())
-    if kind != "isotonic" or not known:
+    if kind != "isotonic" or not serves(predictions):
         return Calibration(kind, mu, ())
     rr = tuple(
         tuple(_steps_of_rr(predictions, design, arms, component, arm, counted) for arm in _arms(design))

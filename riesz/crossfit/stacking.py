@@ -133,7 +133,7 @@ def combine(candidates: Sequence[Predictions], stacking: Stacking, design: Desig
         return summed
 
     first = candidates[0].rr
-    if not any(_serves(c) for c in candidates):
+    if not any(serves(c) for c in candidates):
         return Predictions(mu, first, scale_free=True)
     at_links = stacking.rr[first.links.component]
     arms = reading_arms(design) if stacking.levels.shape[1] > 1 else None
@@ -154,7 +154,7 @@ def _level(levels: Array, arms: tuple[Codes, Codes] | None, links: Links) -> tup
     return levels[:, arms[0]], levels[links.component[:, None], arms[1][links.reading]]
 
 
-def _serves(candidate: Predictions) -> bool:
+def serves(candidate: Predictions) -> bool:
     """Whether a candidate's rr can be weighed."""
     return not candidate.tilted and bool(np.isfinite(candidate.rr.observed).all())
 
@@ -234,7 +234,7 @@ def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array,
     inside, constant_moments = _constants(design)
     weights, levels = np.zeros((components, count)), np.zeros((components, len(inside)))
     loss, own_scales = np.full((components, count + 1), np.nan), np.full((components, count), np.nan)
-    serving = [j for j, candidate in enumerate(candidates) if _serves(candidate)]
+    serving = [j for j, candidate in enumerate(candidates) if serves(candidate)]
     if not serving:
         return weights, levels, loss, own_scales
     moments = np.stack([design.mean(design.apply(candidates[j].rr)) for j in serving], axis=1)

@@ -11,7 +11,7 @@ from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.storage.coding import stored
 
-#: How often cross-fitting is repeated, with at most so many rows or clusters, if fits of some learner depend much on the seed.
+#: Largest number of rows or clusters, and the repeats of cross-fitting then, if fits of some learner depend much on the seed.
 _REPEATS = ((800, 6), (2000, 3), (5000, 2))
 
 

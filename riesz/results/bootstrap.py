@@ -21,7 +21,7 @@ from riesz.estimators import ESTIMATORS
 from riesz.inference import Sampling, Weights, infer
 from riesz.predictions import Predictions, cap
 from riesz.results.parts import FitParts
-from riesz.syntax.check_arguments import is_count, is_number
+from riesz.syntax.check_arguments import check_alpha, is_count
 
 
 def bootstrap_table(parts: FitParts, draws: int, alpha: float, seed: int) -> pd.DataFrame:
@@ -29,8 +29,7 @@ def bootstrap_table(parts: FitParts, draws: int, alpha: float, seed: int) -> pd.
     _refuse(parts)
     if not is_count(draws, 2):
         raise RieszError(f"draws={draws!r}: expected a whole number, 2 or larger.")
-    if not (is_number(alpha) and 0 < alpha < 1):
-        raise RieszError(f"alpha={alpha!r}: expected a number between 0 and 1, such as 0.05 for a 95% interval.")
+    check_alpha(alpha)
     if not is_count(seed, 0):
         raise RieszError(f"seed={seed!r}: expected a whole number, 0 or larger.")
     values = np.stack([_estimates(parts, weights) for weights in _drawn_weights(parts, draws, seed)])

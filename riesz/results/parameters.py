@@ -24,7 +24,7 @@ from riesz.results.hypotheses import all_restrictions, contradict, each_restrict
 from riesz.results.model import Model
 from riesz.results.restrictions import read_restrictions
 from riesz.results.summary_table import Summary, number
-from riesz.syntax.check_arguments import checked_methods, is_number
+from riesz.syntax.check_arguments import check_alpha, checked_methods
 
 
 @checked_methods()
@@ -147,8 +147,7 @@ class Parameters(ABC):
         ATE  0.90  1.72
         ATT  1.04  1.89
         """
-        if not (is_number(alpha) and 0 < alpha < 1):
-            raise RieszError(f"alpha={alpha!r}: expected a number between 0 and 1, such as 0.05 for a 95% interval.")
+        check_alpha(alpha)
         critical = joint_critical_value(self._covariance, alpha) if joint else stats.norm.isf(alpha / 2)
         return pd.DataFrame({0: self.params - critical * self.bse, 1: self.params + critical * self.bse})
 

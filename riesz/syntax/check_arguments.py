@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
-from riesz.errors import ArgumentError, listing, nearest
+from riesz.errors import ArgumentError, RieszError, listing, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -99,6 +99,12 @@ def is_number(value: object) -> bool:
         return bool(np.isfinite(float(value)))
     except OverflowError:  # a whole number that is too large for a float
         return False
+
+
+def check_alpha(alpha: object) -> None:
+    """Refuse an alpha that no interval can have."""
+    if not (is_number(alpha) and 0 < alpha < 1):  # type: ignore[operator]  # a number, as just checked
+        raise RieszError(f"alpha={alpha!r}: expected a number between 0 and 1, such as 0.05 for a 95% interval.")
 
 
 def is_count(value: object, least: int, most: float = np.inf) -> bool:

@@ -18,8 +18,8 @@ from riesz.learners.balancing.weights import PSI, Form, Tolerance, Weights, in_t
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
-from riesz.learners.linear.learner import Penalty, fit_logistic, need_identification, probability
-from riesz.learners.linear.ridge import choose_outcome_penalty, make_basis
+from riesz.learners.linear.learner import Penalty, fit_logistic, need_identification, probability, ridge_coefficients
+from riesz.learners.linear.ridge import make_basis
 from riesz.learners.sparse.dictionary import Dictionary, make_dictionary
 from riesz.learners.sparse.learner import need_few_columns
 from riesz.learners.sparse.second_moments import held_out, make_columns, sums_of
@@ -196,11 +196,7 @@ def _ridge_of_outcome(design: Design, penalty: Penalty, seed: int) -> tuple[Arra
     if design.family == "binomial":
         return fit_logistic(design, penalty, seed=seed)
     basis = make_basis(design, design.weights, design.y[None], seed=seed)
-    b = basis.projections[:, 0]
-    if penalty != "loo":
-        return basis.solve(b, float(penalty)), float(penalty)
-    lam = choose_outcome_penalty(design, basis, design.y, b, basis.penalties)[0]
-    return basis.solve(b, lam), lam
+    return ridge_coefficients(design, basis, design.y, penalty, basis.penalties)
 
 
 @stored

@@ -259,7 +259,7 @@ def linear_sections(inputs: Inputs) -> Sections:
 
 
 def draw_sections(design: Design, inputs: Inputs, most: int, seed: int) -> Sections:
-    """Sections at rows and at readings of a training set: at most so many of them, drawn at random, each once.
+    """Sections at rows and at readings of a training set, each once; drawn at random if there are more than a limit.
 
     A reading that no component uses on a row, such as that of an untreated row for the effect on the treated, gives none.
     """
