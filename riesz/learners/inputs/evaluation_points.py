@@ -19,7 +19,7 @@ from riesz.arrays import Array
 from riesz.design.constant_columns import Compact, as_it_is
 from riesz.design.design import Design
 from riesz.design.moment import Points
-from riesz.learners.inputs.expansions import Expansion, Expansions
+from riesz.learners.inputs.expansions import Expansion, Expansions, Role
 
 Changed = tuple[npt.NDArray[np.intp], Array, Array | None]
 
@@ -46,10 +46,12 @@ class EvaluationPoints:
         The point of the observed row.
     of_reading : ndarray of int, shape (R,)
         The point of each reading.
-    sources : ndarray of int, shape (t + c,)
+    sources : ndarray of int, shape (t + c + steps,)
         The covariate that each input is made from, -1 for the treatment.
-    roles : ndarray of int, shape (t + c,)
-        The :class:`~riesz.learners.inputs.expansions.Role` of each input.
+    roles : ndarray of int, shape (t + c + steps,)
+        The :class:`~riesz.learners.inputs.expansions.Role` of each input. The steps, if there are any, come last.
+    x : ndarray, shape (covariates, n)
+        The covariates as they are, from which steps are made; empty without steps.
     """
 
     expansions: Expansions
@@ -63,6 +65,7 @@ class EvaluationPoints:
     of_reading: npt.NDArray[np.intp]
     sources: npt.NDArray[np.intp]
     roles: npt.NDArray[np.intp]
+    x: Array
 
     @cached_property
     def by_input(self) -> Array:
@@ -87,6 +90,7 @@ class EvaluationPoints:
             raw=self.raw[rows],
             changed=changed,
             observed=self.observed[rows],
+            x=self.x[:, rows],
         )
 
 
@@ -128,6 +132,7 @@ def make_evaluation_points(sample: Design, expansions: Expansions) -> Evaluation
     else:
         treatment, tangent = how.features(raw[..., 0]), how.slopes(raw[..., 0]) * slope[:, None]
         roles = how.roles
+    step_sources, _ = expansions.steps
     return EvaluationPoints(
         expansions=expansions,
         covariates=covariates.block,
@@ -138,8 +143,9 @@ def make_evaluation_points(sample: Design, expansions: Expansions) -> Evaluation
         changed=changed,
         observed=observed,
         of_reading=np.array(of_reading, dtype=np.intp),
-        sources=np.concatenate([np.full(treatment.shape[2], -1), covariates.sources]),
-        roles=np.concatenate([roles, covariates.roles]),
+        sources=np.concatenate([np.full(treatment.shape[2], -1), covariates.sources, step_sources]),
+        roles=np.concatenate([roles, covariates.roles, np.full(len(step_sources), Role.STEP)]),
+        x=np.ascontiguousarray(sample.x.T) if len(step_sources) else np.empty((0, len(sample))),
     )
 
 

@@ -9,7 +9,10 @@ with knots :math:`t_1 < \dots < t_k` at quantiles of the values that are not mas
 line. Derivatives are exact. A mass point v of a covariate, a value with at least 5% of the weight, may get an indicator
 :math:`1\{x = v\}`, unless there are only two values: the effect of zero hours, no debt or a top code need not be smooth.
 
-Knots, mass points and scales come from the covariates of all rows of a sample, so that every fold has the same inputs.
+A covariate may also have steps :math:`1\{x > c\}`, with cuts c at quantiles. There are many of them, so that they are computed where
+they are used (:class:`~riesz.learners.splines.features.Factors`).
+
+Knots, mass points, cuts and scales come from the covariates of all rows of a sample, so that every fold has the same inputs.
 """
 
 from __future__ import annotations
@@ -31,15 +34,18 @@ _MANY = 1500  # distinct values that allow the finer knots
 _FEWEST_KNOTS = 4
 _LEAST = 1e-90  # cubes of much smaller numbers become zero
 _GRID = 60  # points between the outer knots at which limits are computed
+_CUTS = 15  # per covariate, at quantiles; half as many with many columns
+_MANY_COLUMNS = 60
 _MASS = 0.05  # share of the weight that makes a value a mass point
 
 
 class Role(IntEnum):
-    """The part of a column that an input stands for: the straight line, a bend, or the indicator of a mass point."""
+    """The part of a column that an input stands for: the straight line, a bend, the indicator of a mass point, or a step."""
 
     LINE = 0
     BEND = 1
     INDICATOR = 2
+    STEP = 3
 
 
 @stored
@@ -107,10 +113,19 @@ class Expansions:
     treatment : Expansion or None
         With None the treatment is not changed.
     covariates : tuple of Expansion
+    cuts : tuple of tuple of float
+        The values of each covariate above which there is a step; empty without steps.
     """
 
     treatment: Expansion | None
     covariates: tuple[Expansion, ...]
+    cuts: tuple[tuple[float, ...], ...] = ()
+
+    @cached_property
+    def steps(self) -> tuple[npt.NDArray[np.intp], Array]:
+        """The covariate and the cut of each step, in the order of covariates."""
+        sources = np.repeat(np.arange(len(self.cuts)), [len(cuts) for cuts in self.cuts])
+        return sources.astype(np.intp), np.array([cut for cuts in self.cuts for cut in cuts], dtype=float)
 
 
 def make_expansions(sample: Design, *, splines: bool, indicators: bool) -> Expansions:
@@ -153,6 +168,27 @@ def mass_points(x: Array, weights: Array) -> tuple[float, ...]:
         return ()
     share = np.bincount(place, weights) / weights.sum()
     return tuple(values[share >= _MASS].tolist())
+
+
+def make_cuts(covariates: Array) -> tuple[tuple[float, ...], ...]:
+    """Cuts at quantiles of every column of shape (n, c); none for a column with few distinct values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from riesz.learners.inputs.expansions import make_cuts
+    >>> of_number, of_indicator = make_cuts(np.column_stack([np.arange(160.0), np.arange(160) % 2]))
+    >>> len(of_number), of_number[0], of_indicator
+    (15, 9.0, ())
+    """
+    count = _CUTS if covariates.shape[1] <= _MANY_COLUMNS else _CUTS // 2
+    levels = np.arange(1, count + 1) / (count + 1)
+    cuts = []
+    for column in covariates.T:
+        few = len(np.unique(column)) < 2 * len(_QUANTILES)
+        quantiles = np.unique(np.quantile(column, levels, method="lower"))
+        cuts.append(() if few else tuple(quantiles[quantiles < column.max()].tolist()))
+    return tuple(cuts)
 
 
 def make_expansion(x: Array, atoms: tuple[float, ...] = (), *, splines: bool = True) -> Expansion:

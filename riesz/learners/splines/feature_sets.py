@@ -144,9 +144,9 @@ def level(share: int = NONE) -> Features:
 def all_features(sample: Sample) -> Features:
     """All inputs and their products with the treatment's columns; fewer if they are too many."""
     points, shares = sample.points, len(sample.shares.centre)
-    inputs = np.arange(len(points.roles))
-    lines = points.roles == Role.LINE
-    factors = np.ones(len(inputs), dtype=bool) if sample.design.strata is None else points.sources >= 0
+    inputs = np.flatnonzero(points.roles != Role.STEP)
+    lines = points.roles[inputs] == Role.LINE
+    factors = np.ones(len(inputs), dtype=bool) if sample.design.strata is None else points.sources[inputs] >= 0
     for main, product in (
         (np.ones_like(lines), factors),
         (np.ones_like(lines), factors & lines),
@@ -160,9 +160,9 @@ def all_features(sample: Sample) -> Features:
 
 
 def covariate_features(sample: Sample) -> Features:
-    """The level and all inputs made from covariates."""
+    """The level and all inputs made from covariates but steps."""
     points = sample.points
-    of_covariates = points.sources >= 0
+    of_covariates = (points.sources >= 0) & (points.roles != Role.STEP)
     if of_covariates.sum() > MOST_FEATURES:
         of_covariates &= points.roles == Role.LINE
     return joined([level(), singles(np.flatnonzero(of_covariates))])

@@ -5,7 +5,7 @@ A feature is a product of up to two inputs and one share of the treatment,
 .. math:: \phi_f = x_{i(f)} \, x_{j(f)} \, s_{k(f)}(a),
 
 each of which may be left out. Inputs are the columns of :class:`~riesz.learners.inputs.evaluation_points.EvaluationPoints`: the
-treatment, then lines, bends and indicators of the covariates. Shares are the treatment's columns, centred and scaled, and, when
+treatment, then lines, bends and indicators of the covariates, then steps. Shares are the treatment's columns, centred and scaled, and, when
 the treatment has arms, the indicators of the arms.
 
 They are computed point by point: with many arms, inputs and shares at all points would take memory in proportion to the square of
@@ -135,8 +135,8 @@ def covariate_parts(features: Features, points: EvaluationPoints) -> Features:
 def penalty_groups(features: Features, points: EvaluationPoints) -> Numbers:
     """Numbers that are equal for features with a common penalty, shape (F,).
 
-    The line, the bends and the indicators of a column have penalties of their own, and so have their products with each share,
-    and every product of two inputs.
+    The line, the bends and the indicators of a column have penalties of their own, and so have every step, the products of each of
+    them with each share, and every product of two inputs.
     """
     roles = np.append(points.roles, len(Role))
     sources = np.append(points.sources, NONE - 1)
@@ -145,7 +145,7 @@ def penalty_groups(features: Features, points: EvaluationPoints) -> Numbers:
         [
             sources[features.first],
             roles[features.first],
-            np.where(alone, NONE, features.first),
+            np.where(alone & (roles[features.first] != Role.STEP), NONE, features.first),
             features.second,
             features.share,
         ]
@@ -167,16 +167,24 @@ class Factors:
         Of the expansions of inputs; infinite for the factor that is left out.
     s : ndarray, shape (s + 1, n)
         Shares, and 1 as the last.
+    x : ndarray, shape (covariates, n)
+        The covariates as they are.
+    steps : tuple of ndarray
+        The covariate and the cut of each step.
     """
 
     treatment: Array
     covariates: Array
     limits: Array
     s: Array
+    x: Array
+    steps: tuple[Numbers, Array]
 
     def take(self, rows: Numbers) -> Factors:
         """Those of some rows."""
-        return Factors(self.treatment[:, rows], self.covariates[:, rows], self.limits, self.s[:, rows])
+        parts = (part[:, rows] for part in (self.treatment, self.covariates, self.s, self.x))
+        treatment, covariates, s, x = parts
+        return Factors(treatment, covariates, self.limits, s, x, self.steps)
 
     def inputs(self, which: Numbers) -> Array:
         """Inputs with given numbers, shape (m, n)."""
@@ -185,6 +193,11 @@ class Factors:
             np.take(self.covariates, which - len(self.treatment), axis=0, out=x, mode="clip")
         others = np.flatnonzero(which < len(self.treatment))
         x[others] = np.concatenate([self.treatment, np.ones((1, x.shape[1]))])[which[others]]
+        first_step = len(self.treatment) + len(self.covariates)
+        places = np.flatnonzero(which >= first_step)
+        if len(places):
+            sources, cuts = (values[which[places] - first_step] for values in self.steps)
+            x[places] = self.x[sources] > cuts[:, None]
         return x
 
     def bounded(self, which: Numbers) -> Array:
@@ -264,8 +277,10 @@ def _factors(points: EvaluationPoints, shares: Shares, treatment: Array, raw: Ar
     s = np.concatenate([values, np.ones((1, values.shape[1]))])
     unlimited = np.array([[-np.inf], [np.inf]])
     of_treatment = unlimited * np.ones(treatment.shape[1])
-    limits = np.hstack([of_treatment, *(how.limits for how in points.expansions.covariates), unlimited])
-    return Factors(treatment.T, covariates, limits, np.broadcast_to(s, (len(s), len(raw))))
+    steps = points.expansions.steps
+    of_steps = unlimited * np.ones(len(steps[0]))
+    limits = np.hstack([of_treatment, *(how.limits for how in points.expansions.covariates), of_steps, unlimited])
+    return Factors(treatment.T, covariates, limits, np.broadcast_to(s, (len(s), len(raw))), points.x, steps)
 
 
 def derivatives_at(points: EvaluationPoints, shares: Shares, point: int) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
-from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
+from riesz.learners.inputs.expansions import Expansion, Expansions, make_cuts, make_expansions
 from riesz.learners.linear.learner import Penalty, need_identification, probability
 from riesz.learners.propensity.representer import (
     arm_coefficients,
@@ -304,7 +304,7 @@ def measure(sample: Design, indicators: bool) -> tuple[Expansions, Shares]:
         how if len(how.knots) else _standardised(how, column)
         for how, column in zip(expansions.covariates, sample.x.T, strict=True)
     )
-    return Expansions(expansions.treatment, covariates), _measure_shares(sample)
+    return Expansions(expansions.treatment, covariates, make_cuts(sample.x)), _measure_shares(sample)
 
 
 def _standardised(how: Expansion, x: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Expansion:

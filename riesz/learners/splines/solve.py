@@ -38,10 +38,11 @@ from riesz.learners.splines.feature_sets import (
     level,
     moment_rows,
     plain_sets,
+    varying_shares,
 )
-from riesz.learners.splines.features import NONE, Features, covariate_parts, joined, penalty_groups, without
+from riesz.learners.splines.features import NONE, Features, covariate_parts, joined, pairs, penalty_groups, without
 from riesz.learners.splines.propensities import MOST_ARMS, modelled_arms
-from riesz.learners.splines.screening import screen
+from riesz.learners.splines.screening import screen, screen_steps, screen_with_steps
 from riesz.learners.splines.shrinkage import Penalties, Quadratic, group_penalties, identified, outcome_problem
 from riesz.storage.coding import stored
 
@@ -297,22 +298,42 @@ def _riesz_problem(gram: Array, linear: Array, m: Array, phi: Array, omega: Arra
 def _by_groups(
     sample: Sample, pool: Pool | FeaturesOf, problem: Quadratic, target: int, choices: Choices
 ) -> list[Candidate]:
-    """A penalty for each group of features; then the same with products of the strongest covariates."""
+    """A penalty for each group of features; then the same with steps and products that these miss, in rounds."""
     if not 1 < len(pool.features) <= MOST_FEATURES + 1:
         return []
     penalties = _search(sample, pool.features, problem, target)
     kept = pool.take(penalties.kept)
     candidates = [_solved(sample, kept, penalties.penalty, target)]
-    strength = penalties.theta**2 * problem.gram.diagonal()[penalties.kept]
-    screened = screen(sample, kept, penalties.theta, target) if choices.interactions else []
-    products = interactions(sample, strength, kept.features, choices.interactions, screened)
-    if len(products):
-        larger = kept.joined(sample.pool(products))
+    for joining in (_products_and_steps, _products_of_steps):
+        added = joining(sample, kept, penalties.theta, target, choices)
+        if not len(added):
+            continue
+        larger = kept.joined(sample.pool(added))
         (problem,) = _problems(sample, larger, [target])
         start = replace(penalties, kept=np.arange(len(penalties.kept)))
         penalties = _search(sample, larger.features, problem, target, start)
-        candidates.append(_solved(sample, larger.take(penalties.kept), penalties.penalty, target))
+        kept = larger.take(penalties.kept)
+        candidates.append(_solved(sample, kept, penalties.penalty, target))
     return candidates
+
+
+def _products_and_steps(sample: Sample, kept: Pool, theta: Array, target: int, choices: Choices) -> Features:
+    """Products of the strongest covariates and of screened pairs, and screened steps."""
+    steps = screen_steps(sample, kept, theta, target)
+    if not choices.interactions:
+        return steps
+    weights = sample.design.weights
+    strength = theta**2 * np.average(kept.phi.observed**2, axis=1, weights=weights)
+    screened = screen(sample, kept, theta, target)
+    return joined([steps, interactions(sample, strength, kept.features, choices.interactions, screened)])
+
+
+def _products_of_steps(sample: Sample, kept: Pool, theta: Array, target: int, choices: Choices) -> Features:
+    """Screened products of steps that were kept, with each other and with lines."""
+    found = screen_with_steps(sample, kept, theta, target) if choices.interactions else []
+    products = pairs([left for left, _ in found], [right for _, right in found])
+    shares = range(varying_shares(sample))
+    return without(joined([products, *(products.times(share) for share in shares)]), kept.features)
 
 
 def _search(
