@@ -233,6 +233,29 @@ class Factors:
         return np.asarray(slopes * s[features.share] + inputs * ds[features.share])
 
 
+@stored
+@dataclass(frozen=True)
+class SplineSolution:
+    """A linear function of features.
+
+    Attributes
+    ----------
+    features : Features
+    coefficients : ndarray, shape (1 + F,)
+        The intercept first.
+    penalty : float
+        A factor of the groups' penalties, if they have their own; NaN if it is made of parts.
+    """
+
+    features: Features
+    coefficients: Array
+    penalty: float
+
+    def at(self, factors: Factors) -> Array:
+        """The values, shape (n,)."""
+        return np.asarray(self.coefficients[0] + self.coefficients[1:] @ factors.values(self.features))
+
+
 def evaluate(features: Features, shares: Shares, points: EvaluationPoints, design: Design) -> Evaluation:
     """Features at the rows of a design and at their readings, shape (F, n); the points are those of the design's own rows."""
     count, n, readings = len(features), len(design), len(points.of_reading)

@@ -28,9 +28,10 @@ from riesz.learners.propensity.representer import (
     need_arms,
 )
 from riesz.learners.splines.feature_sets import Sample
-from riesz.learners.splines.features import Factors, Shares, derivatives_at, factors_at, factors_observed
+from riesz.learners.splines.features import Factors, Shares, SplineSolution, derivatives_at, factors_at, factors_observed
 from riesz.learners.splines.propensities import WHO, derivable, probabilities, rarest_share, smallest
-from riesz.learners.splines.solve import Choices, SplineSolution, solve
+from riesz.learners.splines.residuals import Residual, residual_suits
+from riesz.learners.splines.solve import Choices, solve
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -114,7 +115,7 @@ class Splines(Learner):
 
     penalty: Penalty = "loo"
     rr_penalty: Penalty = "loo"
-    rr: Literal["auto", "constrained", "propensity"] = "auto"
+    rr: Literal["auto", "constrained", "propensity", "residual"] = "auto"
     interactions: int = 5
     indicators: bool = True
     double_selection: bool = True
@@ -127,7 +128,7 @@ class Splines(Learner):
         if not isinstance(self.interactions, int):
             raise LearnerError(f"Splines(interactions={self.interactions!r}): expected a whole number, 0 or larger.")
         choices = {"indicators": (True, False), "double_selection": (True, False)}
-        check_settings(self, {**choices, "rr": ("auto", "constrained", "propensity")}, [], [])
+        check_settings(self, {**choices, "rr": ("auto", "constrained", "propensity", "residual")}, [], [])
         if self.clip is not None:
             check_number(self, "clip", "None or a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
 
@@ -158,7 +159,8 @@ class Splines(Learner):
         most = int(np.clip(_MOST_NUMBERS // max(size, 1), _LEAST_ROWS, MOST_ROWS))
         automatic = self.rr == "auto" and self.rr_penalty == "loo" and derivable(sample, min(1.0, most / len(sample)))
         derived = self.rr == "propensity" or automatic
-        choices = Choices(self.penalty, self.rr_penalty, self.interactions, self.double_selection, derived)
+        residual = self.rr == "residual" or (self.rr == "auto" and self.rr_penalty == "loo" and residual_suits(sample))
+        choices = Choices(self.penalty, self.rr_penalty, self.interactions, self.double_selection, derived, residual)
         return Prepared(expansions, shares, choices, self.clip, most)
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
@@ -188,6 +190,8 @@ class SplinesFit(Fit):
         The smallest propensity that rr divides by.
     clipped : float
         Share of the rows closed forms were solved on that have a smaller propensity.
+    residual : Residual or None
+        The treatment's residual, if the r are functions of it instead of the treatment.
     """
 
     expansions: Expansions
@@ -197,6 +201,7 @@ class SplinesFit(Fit):
     logits: tuple[SplineSolution, ...] = ()
     clip: float = 0.0
     clipped: float = 0.0
+    residual: Residual | None = None
 
     def predict(self, design: Design) -> Predictions:
         n, readings, links = len(design), len(design.is_derivative), design.links
@@ -207,29 +212,43 @@ class SplinesFit(Fit):
         for place, block in design.blocks(self._rows_at_once(design)):
             points = make_evaluation_points(block, self.expansions)
             at_rows = factors_observed(points, self.shares)
-            mu.observed[place] = _value(self.solutions[0], at_rows)
-            observed, solutions = (logits, self.logits) if self.logits else (rr.observed, self.solutions[1:])
-            for function, solution in zip(observed, solutions, strict=True):
-                function[place] = _value(solution, at_rows)
-            self._read(points, design, place, mu, None if self.logits else rr)
+            mu.observed[place] = self.solutions[0].at(at_rows)
+            self._read_mu(points, design, place, mu)
+            if self.logits:
+                for function, solution in zip(logits, self.logits, strict=True):
+                    function[place] = solution.at(at_rows)
+                continue
+            shares = self.shares
+            if self.residual is not None:
+                points, shares = self.residual.points(points, at_rows), self.residual.shares
+                at_rows = factors_observed(points, shares)
+            for function, solution in zip(rr.observed, self.solutions[1:], strict=True):
+                function[place] = solution.at(at_rows)
+            self._read_rr(points, shares, design, place, rr)
         if self.logits:
             rr = self._derived(design, probabilities(logits))
         return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=not self.logits)
 
-    def _read(self, points: EvaluationPoints, design: Design, place: slice, mu: Evaluation, rr: Linked | None) -> None:
-        """Write mu and rr at the readings of a block of rows."""
-        links = design.links
+    def _read_mu(self, points: EvaluationPoints, design: Design, place: slice, mu: Evaluation) -> None:
+        """Write mu at the readings of a block of rows."""
+        solution = self.solutions[0]
         for reading, point in enumerate(points.of_reading):
             factors = factors_at(points, self.shares, point)
-            along = derivatives_at(points, self.shares, point) if design.is_derivative[reading] else None
-            read: list[tuple[Evaluation | Linked, int, SplineSolution]] = [(mu, reading, self.solutions[0])]
-            if rr is not None:
-                of_reading = np.flatnonzero(links.reading == reading)
-                read += [(rr, int(link), self.solutions[1 + links.component[link]]) for link in of_reading]
-            for function, number, solution in read:
-                function.values[number, place] = _value(solution, factors)
+            mu.values[reading, place] = solution.at(factors)
+            if design.is_derivative[reading]:
+                mu.slopes[reading, place] = _slope(solution, factors, derivatives_at(points, self.shares, point))
+
+    def _read_rr(self, points: EvaluationPoints, shares: Shares, design: Design, place: slice, rr: Linked) -> None:
+        """Write rr at the readings of a block of rows."""
+        links = design.links
+        for reading, point in enumerate(points.of_reading):
+            factors = factors_at(points, shares, point)
+            along = derivatives_at(points, shares, point) if design.is_derivative[reading] else None
+            for link in np.flatnonzero(links.reading == reading):
+                solution = self.solutions[1 + links.component[link]]
+                rr.values[link, place] = solution.at(factors)
                 if along is not None:
-                    function.slopes[number, place] = _slope(solution, factors, along)
+                    rr.slopes[link, place] = _slope(solution, factors, along)
 
     def _derived(self, design: Design, p: Array) -> Linked:
         """The representer from the propensities of the rows, shape (n, arms)."""
@@ -283,14 +302,12 @@ class Prepared:
         logistic, clip, clipped = design.family == "binomial", 0.0, 0.0
         if solved.logits:
             clip = smallest(len(design), rarest_share(design)) if self.clip is None else self.clip
-            p = probabilities(np.stack([_value(logit, sample.at_rows) for logit in solved.logits]))
+            p = probabilities(np.stack([logit.at(sample.at_rows) for logit in solved.logits]))
             clipped = float(np.average((p < clip).any(axis=1), weights=part.weights))
         functions = (solved.mu, *solved.rr)
-        return SplinesFit(self.expansions, self.shares, functions, logistic, solved.logits, clip, clipped)
-
-
-def _value(solution: SplineSolution, factors: Factors) -> Array:
-    return np.asarray(solution.coefficients[0] + solution.coefficients[1:] @ factors.values(solution.features))
+        return SplinesFit(
+            self.expansions, self.shares, functions, logistic, solved.logits, clip, clipped, solved.residual
+        )
 
 
 def _slope(solution: SplineSolution, factors: Factors, derivatives: tuple[Array, Array]) -> Array:

@@ -22,6 +22,7 @@ import numpy as np
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
 from riesz.design.derived import with_columns
+from riesz.learners.inputs.expansions import Role
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.learner import Penalty, fit_logistic
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
@@ -40,40 +41,22 @@ from riesz.learners.splines.feature_sets import (
     plain_sets,
     varying_shares,
 )
-from riesz.learners.splines.features import NONE, Features, covariate_parts, joined, pairs, penalty_groups, without
+from riesz.learners.splines.features import NONE, Features, SplineSolution, covariate_parts, joined, pairs, penalty_groups, singles, without
 from riesz.learners.splines.propensities import MOST_ARMS, modelled_arms
+from riesz.learners.splines.residuals import Residual, residual_of, treatment_sample
 from riesz.learners.splines.screening import screen, screen_steps, screen_with_steps
 from riesz.learners.splines.shrinkage import Penalties, Quadratic, group_penalties, identified, outcome_problem
-from riesz.storage.coding import stored
 
 _FACTORS = np.geomspace(0.1, 10.0, 5)[1:4]  # of the groups' penalties
 _SPARSITY = (2.0, 4.0)  # kappa of the groups, for mu and for rr: see shrinkage.py
 _REST = slice(1, None)  # all features but the level, which comes first
 _FEWEST = 30  # rows that an arm needs for its own regression
 _NOISE_ROWS = 2000  # rows that the noise of a moment is measured on
+_CLEARLY, _CLEARLY_WITH_ROWS = 0.05, 4.0
 # Penalty of features that join, in units of their mean square; the leave-one-out loss then scales it together with the penalties of
 # the other features. Keeping it fixed instead changed nothing on even random worlds: the distance from the oracle was 0.48 either
 # way (100 binary worlds), and 0.64 and 0.65 (60 continuous ones).
 _JOINING = 0.25
-
-
-@stored
-@dataclass(frozen=True)
-class SplineSolution:
-    """A linear function of features.
-
-    Attributes
-    ----------
-    features : Features
-    coefficients : ndarray, shape (1 + F,)
-        The intercept first.
-    penalty : float
-        A factor of the groups' penalties, if they have their own; NaN if it is made of parts.
-    """
-
-    features: Features
-    coefficients: Array
-    penalty: float
 
 
 @dataclass(frozen=True)
@@ -90,6 +73,8 @@ class Choices:
         Whether features chosen for rr join mu, and the other way around.
     propensities : bool
         Whether rr follows from the propensities of arms.
+    residuals : bool
+        Whether rr is a function of the treatment's residual.
     """
 
     penalty: Penalty
@@ -97,6 +82,7 @@ class Choices:
     interactions: int
     double_selection: bool
     propensities: bool
+    residuals: bool
 
     def of(self, target: int) -> Penalty:
         """The penalty of mu, 0, or of the r of a component, 1 and so on."""
@@ -115,11 +101,14 @@ class Solutions:
         The r of each component, up to scale; empty if rr follows from propensities.
     logits : tuple of SplineSolution
         The logit of each arm whose membership is modelled, if rr follows from propensities.
+    residual : Residual or None
+        The treatment's residual, if rr is a function of it.
     """
 
     mu: SplineSolution
     rr: tuple[SplineSolution, ...]
     logits: tuple[SplineSolution, ...]
+    residual: Residual | None
 
 
 @dataclass(frozen=True)
@@ -146,23 +135,46 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
     """Mu, and what rr follows from."""
     if choices.propensities:
         sample = sample.without_readings()
-    members = [sample.membership(arm) for arm in modelled_arms(sample)] if choices.propensities else []
+    members = _members(sample, choices)
     targets = [0] if members else list(range(1 + sample.design.components))
-    sums = arm_sums(sample) if members and len(sample.shares.centre) < MOST_ARMS else None
+    sums = arm_sums(sample) if choices.propensities and len(sample.shares.centre) < MOST_ARMS else None
     mu, *rr = _choose(sample, targets, choices, sums)
     of_treatment = replace(choices, penalty=choices.rr_penalty)
-    arms = [
+    means = [
         _regression(member, of_treatment, None if sums is None else sums.of_membership(arm))
-        for arm, member in zip(modelled_arms(sample), members, strict=False)
+        for arm, member in members.items()
     ]
     if choices.double_selection:
-        mu, rr, arms = _with_joining(sample, members, (mu, rr, arms), choices)
+        mu, rr, means = _with_joining(sample, list(members.values()), (mu, rr, means), choices)
     logistic = sample.design.family == "binomial"
-    return Solutions(
-        _logistic(sample, mu, choices.penalty) if logistic else mu.solution,
-        tuple(candidate.solution for candidate in rr),
-        tuple(_logistic(member, arm, choices.rr_penalty) for member, arm in zip(members, arms, strict=True)),
-    )
+    chosen = _logistic(sample, mu, choices.penalty) if logistic else mu.solution
+    if choices.residuals:
+        residual, of_residual = residual_of(sample, means[0].solution)
+        return Solutions(chosen, tuple(_of_residual(of_residual, choices)), (), residual)
+    logits = [
+        _logistic(member, mean, choices.rr_penalty) for member, mean in zip(members.values(), means, strict=True)
+    ]
+    return Solutions(chosen, tuple(candidate.solution for candidate in rr), tuple(logits), None)
+
+
+def _of_residual(sample: Sample, choices: Choices) -> list[SplineSolution]:
+    """The r of each component, as a function of the treatment's residual: a line, unless another is clearly better."""
+    targets = range(1, 1 + sample.design.components)
+    line = singles(np.flatnonzero((sample.points.sources < 0) & (sample.points.roles == Role.LINE)))
+    pool, solutions = sample.pool(line), []
+    simple = _plain(sample, pool, targets, choices)
+    for target, plain, best in zip(targets, simple, _choose(sample, targets, choices, None), strict=True):
+        alike = np.ptp(moment_rows(sample.design, pool.phi, target - 1)) == 0.0
+        least = _CLEARLY + _CLEARLY_WITH_ROWS / np.sqrt(len(sample.design)) if alike else 0.0
+        solutions.append((best if plain.loss - best.loss > least * abs(plain.loss) else plain).solution)
+    return solutions
+
+
+def _members(sample: Sample, choices: Choices) -> dict[int, Sample]:
+    """What the treatment is regressed in, if rr follows from it: membership in arms, by arm, or the treatment itself."""
+    if choices.propensities:
+        return {arm: sample.membership(arm) for arm in modelled_arms(sample)}
+    return {0: treatment_sample(sample)} if choices.residuals else {}
 
 
 def _choose(sample: Sample, targets: Sequence[int], choices: Choices, sums: ArmSums | None) -> list[Candidate]:
