@@ -177,7 +177,7 @@ class Boosting(Learner):
     def _fit_on_splines(self, design: Design, sample: tuple[Prepared, Any], seed: int) -> OnSplinesFit:
         prepared, data = sample
         growth = self._growth(len(design), design.strata is not None)
-        return fit_on_splines(design, prepared.fit(design, seed), data, seed, self.boosters, growth)
+        return fit_on_splines(design, prepared, data, seed, self.boosters, growth)
 
     def _prepare(self, sample: Design) -> Sample:
         return make_sample(sample, self.rr == "propensity")

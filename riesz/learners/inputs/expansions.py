@@ -9,8 +9,8 @@ with knots :math:`t_1 < \dots < t_k` at quantiles of the values that are not mas
 line. Derivatives are exact. A mass point v of a covariate, a value with at least 5% of the weight, may get an indicator
 :math:`1\{x = v\}`, unless there are only two values: the effect of zero hours, no debt or a top code need not be smooth.
 
-A covariate may also have steps :math:`1\{x > c\}`, with cuts c at quantiles. There are many of them, so that they are computed where
-they are used (:class:`~riesz.learners.splines.features.Factors`).
+A covariate may also have steps :math:`1\{x > c\}`, with cuts c at quantiles. There are many of them, so that they are computed
+where they are used (:class:`~riesz.learners.splines.features.Factors`).
 
 Knots, mass points, cuts and scales come from the covariates of all rows of a sample, so that every fold has the same inputs.
 """

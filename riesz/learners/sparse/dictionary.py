@@ -19,9 +19,8 @@ from riesz.learners.expected_time import MOST_ROWS
 from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.inputs.expansions import Expansions
 from riesz.learners.splines.feature_sets import Sample, all_features
-from riesz.learners.splines.features import Features, Shares
+from riesz.learners.splines.features import Features, Shares, SplineSolution
 from riesz.learners.splines.learner import SplinesFit, measure
-from riesz.learners.splines.solve import SplineSolution
 from riesz.storage.coding import stored
 
 _MOST_NUMBERS = 8_000_000  # features times rows that are in memory at once

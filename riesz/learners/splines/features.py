@@ -5,8 +5,8 @@ A feature is a product of up to two inputs and one share of the treatment,
 .. math:: \phi_f = x_{i(f)} \, x_{j(f)} \, s_{k(f)}(a),
 
 each of which may be left out. Inputs are the columns of :class:`~riesz.learners.inputs.evaluation_points.EvaluationPoints`: the
-treatment, then lines, bends and indicators of the covariates, then steps. Shares are the treatment's columns, centred and scaled, and, when
-the treatment has arms, the indicators of the arms.
+treatment, then lines, bends and indicators of the covariates, then steps. Shares are the treatment's columns, centred and scaled,
+and, when the treatment has arms, the indicators of the arms.
 
 They are computed point by point: with many arms, inputs and shares at all points would take memory in proportion to the square of
 the number of arms.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -28,7 +28,14 @@ from riesz.learners.propensity.representer import (
     need_arms,
 )
 from riesz.learners.splines.feature_sets import Sample
-from riesz.learners.splines.features import Factors, Shares, SplineSolution, derivatives_at, factors_at, factors_observed
+from riesz.learners.splines.features import (
+    Factors,
+    Shares,
+    SplineSolution,
+    derivatives_at,
+    factors_at,
+    factors_observed,
+)
 from riesz.learners.splines.propensities import WHO, derivable, probabilities, rarest_share, smallest
 from riesz.learners.splines.residuals import Residual, residual_suits
 from riesz.learners.splines.solve import Choices, solve
@@ -182,7 +189,8 @@ class SplinesFit(Fit):
     expansions : Expansions
     shares : Shares
     solutions : tuple of SplineSolution
-        Mu, or its logit if ``logistic``; then one r per component, up to scale, unless rr follows from propensities.
+        Mu, or its logit if ``logistic``; then one r per component, up to scale, unless rr follows from propensities or was not
+        learned, in which case it is zero.
     logistic : bool
     logits : tuple of SplineSolution
         Of the arms whose membership is modelled, if rr follows from propensities; otherwise empty.
@@ -207,7 +215,7 @@ class SplinesFit(Fit):
         n, readings, links = len(design), len(design.is_derivative), design.links
         mu = Evaluation(np.empty(n), np.empty((readings, n)), np.zeros((readings, n)))
         at_links = (len(links.reading), n)
-        rr = Linked(np.empty((design.components, n)), np.empty(at_links), np.zeros(at_links), links)
+        rr = Linked(np.zeros((design.components, n)), np.zeros(at_links), np.zeros(at_links), links)
         logits = np.empty((len(self.logits), n))
         for place, block in design.blocks(self._rows_at_once(design)):
             points = make_evaluation_points(block, self.expansions)
@@ -217,6 +225,7 @@ class SplinesFit(Fit):
             if self.logits:
                 for function, solution in zip(logits, self.logits, strict=True):
                     function[place] = solution.at(at_rows)
+            if len(self.solutions) == 1:
                 continue
             shares = self.shares
             if self.residual is not None:
@@ -293,6 +302,10 @@ class Prepared:
     choices: Choices
     clip: float | None
     most: int
+
+    def outcome_alone(self) -> Prepared:
+        """The same, for fits that learn mu alone."""
+        return replace(self, choices=replace(self.choices, outcome_alone=True))
 
     def fit(self, design: Design, seed: int) -> SplinesFit:
         """Solve on the rows of a design, a random part of them if they are many."""

@@ -41,7 +41,17 @@ from riesz.learners.splines.feature_sets import (
     plain_sets,
     varying_shares,
 )
-from riesz.learners.splines.features import NONE, Features, SplineSolution, covariate_parts, joined, pairs, penalty_groups, singles, without
+from riesz.learners.splines.features import (
+    NONE,
+    Features,
+    SplineSolution,
+    covariate_parts,
+    joined,
+    pairs,
+    penalty_groups,
+    singles,
+    without,
+)
 from riesz.learners.splines.propensities import MOST_ARMS, modelled_arms
 from riesz.learners.splines.residuals import Residual, residual_of, treatment_sample
 from riesz.learners.splines.screening import screen, screen_steps, screen_with_steps
@@ -75,6 +85,8 @@ class Choices:
         Whether rr follows from the propensities of arms.
     residuals : bool
         Whether rr is a function of the treatment's residual.
+    outcome_alone : bool
+        Whether mu is all that is learned.
     """
 
     penalty: Penalty
@@ -83,6 +95,7 @@ class Choices:
     double_selection: bool
     propensities: bool
     residuals: bool
+    outcome_alone: bool = False
 
     def of(self, target: int) -> Penalty:
         """The penalty of mu, 0, or of the r of a component, 1 and so on."""
@@ -98,7 +111,7 @@ class Solutions:
     mu : SplineSolution
         Mu, or its logit under ``family="binomial"``.
     rr : tuple of SplineSolution
-        The r of each component, up to scale; empty if rr follows from propensities.
+        The r of each component, up to scale; empty if rr follows from propensities or was not to be learned.
     logits : tuple of SplineSolution
         The logit of each arm whose membership is modelled, if rr follows from propensities.
     residual : Residual or None
@@ -133,8 +146,12 @@ class Candidate:
 
 def solve(sample: Sample, choices: Choices) -> Solutions:
     """Mu, and what rr follows from."""
-    if choices.propensities:
+    if choices.propensities or choices.outcome_alone:
         sample = sample.without_readings()
+    if choices.outcome_alone:
+        (mu,) = _choose(sample, [0], choices, None)
+        chosen = _logistic(sample, mu, choices.penalty) if sample.design.family == "binomial" else mu.solution
+        return Solutions(chosen, (), (), None)
     members = _members(sample, choices)
     targets = [0] if members else list(range(1 + sample.design.components))
     sums = arm_sums(sample) if choices.propensities and len(sample.shares.centre) < MOST_ARMS else None
@@ -151,9 +168,7 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
     if choices.residuals:
         residual, of_residual = residual_of(sample, means[0].solution)
         return Solutions(chosen, tuple(_of_residual(of_residual, choices)), (), residual)
-    logits = [
-        _logistic(member, mean, choices.rr_penalty) for member, mean in zip(members.values(), means, strict=True)
-    ]
+    logits = [_logistic(member, mean, choices.rr_penalty) for member, mean in zip(members.values(), means, strict=True)]
     return Solutions(chosen, tuple(candidate.solution for candidate in rr), tuple(logits), None)
 
 
