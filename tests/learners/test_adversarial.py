@@ -11,6 +11,7 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 
 import riesz
+from riesz.learners.linear.ridge import GRID
 from riesz.learners.sparse.second_moments import make_columns, sums_of
 
 BINARY = "y ~ treat(a) * (x1 + g) + bs(x2, df=5)"
@@ -122,6 +123,47 @@ def test_without_a_price_of_rr_the_adversary_does_not_matter(request: pytest.Fix
     exact = fit(request, case, riesz.Linear(0, 0, rr="riesz"))
     for lam in (0.0, 3.0):
         same(fit(request, case, riesz.Adversarial("linear", lam, 0.0, outcome_penalty=0)), exact)
+
+
+def test_the_price_of_rr_leaves_rows_out(binary_frame: pd.DataFrame) -> None:
+    """Against refits without each row: the loss of what was chosen is close to the least one."""
+    data = binary_frame.iloc[:80]
+    result = riesz.ate("y ~ treat(a) * (x1 + x2 + g)", data, learner=riesz.Adversarial("linear"), folds=1)
+    design = result.model.blueprint.design
+    columns, n = make_columns(design), len(design)
+    b = columns.standard.apply(design.z)
+    m = np.vstack([columns.standard.apply(data_at) for data_at in _at_arms(design)])
+    m = m[:n] - m[n:]
+    norm = np.diag(columns.penalised)
+
+    def loss(kappa: float) -> float:
+        total = 0.0
+        for i in range(n):
+            rows = np.delete(np.arange(n), i)
+            rho = saddle(b[rows].T @ b[rows] / n, m[rows].sum(axis=0) / n, norm, kappa, kappa)
+            total += (b[i] @ rho) ** 2 - 2 * m[i] @ rho
+        return total / n
+
+    losses = {kappa: loss(kappa) for kappa in GRID[5:15] / 4}
+    chosen = float(result.details()["rr_penalty_0"].iloc[0])
+    nearest = min(losses, key=lambda kappa: abs(np.log(kappa / chosen)))
+    assert losses[nearest] < min(losses.values()) + 0.02 * abs(min(losses.values()))
+
+
+def _at_arms(design: Any) -> list[np.ndarray]:
+    """The columns at both readings of the ATE."""
+    tables = []
+    for reading in design.readings():
+        z = design.z.copy()
+        z[:, reading.columns] = reading.values
+        tables.append(z)
+    return tables
+
+
+def test_a_formula_without_interactions_is_remarked_upon(binary_frame: pd.DataFrame) -> None:
+    for formula, words in (("y ~ treat(a) + x1", True), ("y ~ treat(a) * x1", False)):
+        fit = riesz.ate(formula, binary_frame, learner=riesz.Adversarial("linear"), folds=2)
+        assert ("no interaction with the treatment" in " ".join(str(fit.summary()).split())) is words
 
 
 # kernels

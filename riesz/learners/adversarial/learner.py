@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import pandas as pd
+
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.adversarial.saddle import minimax_linear, saddle_point
@@ -77,6 +79,11 @@ class Adversarial(Learner):
 
     With more than 20,000 rows in a training set (fewer if there are many readings), a random part of them is used, drawn from the
     seed.
+
+    On the first eight even random worlds with a binary treatment and at most 2,500 rows the root mean square distance from the
+    oracle's estimate was 1.2 oracle standard errors, whatever :math:`\lambda` and with ``noise="loo"``, as it was with
+    :class:`~riesz.Kernel`; it was 0.8 with :class:`~riesz.Splines`, and 1.5 with :class:`~riesz.AdversarialNet` and
+    :class:`~riesz.RieszNet`. Choose it for its theory or for a comparison, not for smaller errors.
 
     References
     ----------
@@ -211,6 +218,14 @@ class Adversarial(Learner):
             rr, chosen = minimax_linear(problem, self.noise, float(weights.sum() ** 2 / (weights @ weights)))
         facts = {"outcome_penalty": outcome_penalty, **chosen, "landmarks": float(len(sections))}
         return SectionsFit(sections, mu, rr, design.family == "binomial", False, facts)
+
+    def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
+        if self.adversary != "linear" or design.interacted or design.strata is None:
+            return []
+        return [
+            "The formula has no interaction with the treatment, so mu has the same effect for everyone, and rr satisfies its "
+            "conditions over all rows, not within each arm; treat(a) * (...) lets both vary."
+        ]
 
     def store(self, fit: Any) -> object:
         return fit if self._network is None else self._network.store(fit)
