@@ -104,7 +104,7 @@ class Adversarial(Learner):
 
     >>> learner = riesz.Adversarial("linear", noise=1.0)
     >>> riesz.ate("y ~ treat(a) * .", data, learner=learner, folds=1).params.round(1).to_dict()
-    {'ATE': 1.2}
+    {'ATE': 1.3}
     """
 
     adversary: Literal["kernel", "linear", "network"] = "kernel"
