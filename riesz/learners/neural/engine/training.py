@@ -179,7 +179,7 @@ class _Run:
     def _start(self, seed: int) -> npt.NDArray[np.float32]:
         """Starting values of a member and, in a game, of its adversary."""
         seeds = [seed] if self.sides == 1 else [seed, int(np.random.SeedSequence(seed).generate_state(1)[0])]
-        return np.concatenate([initial(self.shape, one) for one in seeds])
+        return np.concatenate([initial(self.shape, of_player) for of_player in seeds])
 
     def _plan(self) -> None:
         """Group the parameters by learning rate: members by stage and halvings, the parts of a member as ``_paces`` has them."""
