@@ -29,12 +29,14 @@ from riesz.settings import defaults
 from riesz.version import __version__
 
 if TYPE_CHECKING:  # imported when first used, by __getattr__
+    from riesz.learners.adversarial.learner import Adversarial
     from riesz.learners.balancing.learner import Balancing
     from riesz.learners.boosting.learner import Boosting
     from riesz.learners.compose import Compose
     from riesz.learners.kernel.learner import Kernel
     from riesz.learners.kernel_embedding import KernelEmbedding
     from riesz.learners.linear.learner import Linear
+    from riesz.learners.neural.adversarial_net import AdversarialNet
     from riesz.learners.neural.dragonnet import DragonNet
     from riesz.learners.neural.engine.schedule import Stage
     from riesz.learners.neural.madnet import MADNet
@@ -77,6 +79,8 @@ __all__ = [
     "ATE",
     "ATT",
     "IPE",
+    "Adversarial",
+    "AdversarialNet",
     "Balancing",
     "Boosting",
     "Comparison",

@@ -27,7 +27,7 @@ from riesz.crossfit.threads import Stopped, go_on, in_threads, one_openmp_thread
 from riesz.design.derived import merged, reweighted, summed
 from riesz.design.design import Design
 from riesz.learners import Fit, Learner
-from riesz.learners.expected_time import LONG, identification_seconds, words
+from riesz.learners.expected_time import LONG, MANY, identification_seconds, words
 from riesz.predictions import Predictions, join, scales, times
 from riesz.syntax.caller import warn
 
@@ -176,21 +176,28 @@ def _fit_all(
 
 
 def _warn_of_long_fits(problems: Sequence[Problem], learner: Learner, n_jobs: int) -> None:
-    """Warn before the first fit if very many columns make the fits slow."""
-    total = count = 0.0
+    """Warn before the first fit if very many columns or rows make the fits slow."""
+    total = count = most = 0.0
     for problem in problems:
         splits = [split for repeat in problem.splits for split in repeat]
         rows, columns = max(len(split.train) for split in splits), len(problem.design.names)
-        each = learner.seconds(problem.design, rows)
+        each, most = learner.seconds(problem.design, rows), max(most, rows)
         count += len(splits)
         total += len(splits) * each / min(n_jobs, len(splits))
         total += identification_seconds(len(problem.design), columns) if each else 0.0
     if total >= LONG:
         columns = max(len(problem.design.names) for problem in problems)
-        warn(
-            f"The formula makes {columns:,} columns, so {count:,.0f} fits will take {words(total)}. Merge rare levels of "
-            "factors, leave columns out, or use fewer folds and repeats."
-        )
+        if columns >= MANY:
+            warn(
+                f"The formula makes {columns:,} columns, so {count:,.0f} fits will take {words(total)}. Merge rare levels of "
+                "factors, leave columns out, or use fewer folds and repeats."
+            )
+        else:
+            warn(
+                f"{count:,.0f} fits on up to {most:,.0f} rows will take {words(total)}. To shorten this, use fewer folds and "
+                f"repeats, set most_rows= of {learner.describe(problems[0].design.family)} if it has that, or use "
+                "learner='splines'."
+            )
 
 
 def _predict(fit: Fit, problem: Problem, split: Split) -> Predictions:

@@ -86,6 +86,8 @@ KNOWN = {
     "boosting",
     "propensity",
     "kernel",
+    "adversarial",
+    "adversarial_net",
     "compose",
     "kernel_embedding",
     "riesznet",

@@ -151,13 +151,7 @@ class Kernel(Learner):
         return fits
 
     def _fit(self, design: Design, inputs: Inputs, seed: int) -> SectionsFit:
-        if self.kernel == "linear" and self.landmarks is None:
-            sections = linear_sections(inputs)
-        else:
-            sections = draw_sections(design, inputs, self.landmarks or _LANDMARKS, seed)
-        places = 2 + len(design.is_derivative)
-        most = int(np.clip(_MOST_NUMBERS // (len(sections) * places), _LEAST_ROWS, MOST_ROWS))
-        part = design.take(draw_part(len(design), most, seed))
+        sections, part = sections_and_rows(design, inputs, self.landmarks, seed)
         constrained, logistic = self.rr == "constrained", design.family == "binomial"
         solution = solve(part, sections, self.penalty, self.rr_penalty, constrained, seed)
         facts = {**solution.chosen, "landmarks": float(len(sections))}
@@ -165,6 +159,17 @@ class Kernel(Learner):
 
     def describe(self, family: str) -> str:
         return f"Kernel ({self.kernel}, rr {self.rr})"
+
+
+def sections_and_rows(design: Design, inputs: Inputs, landmarks: int | None, seed: int) -> tuple[Sections, Design]:
+    """The sections for a training set, and the rows in use: a random part if there are more than memory or time allows."""
+    if inputs.kernel == "linear" and landmarks is None:
+        sections = linear_sections(inputs)
+    else:
+        sections = draw_sections(design, inputs, landmarks or _LANDMARKS, seed)
+    places = 2 + len(design.is_derivative)
+    most = int(np.clip(_MOST_NUMBERS // (len(sections) * places), _LEAST_ROWS, MOST_ROWS))
+    return sections, design.take(draw_part(len(design), most, seed))
 
 
 @stored

@@ -44,20 +44,50 @@ class Solution:
     chosen: Mapping[str, float]
 
 
-def solve(
-    design: Design, sections: Sections, penalty: Penalty, rr_penalty: Penalty, constrained: bool, seed: int
-) -> Solution:
-    """Solve both problems on the rows of a design."""
+@dataclass(frozen=True)
+class Problem:
+    """The regressions on the features of some sections.
+
+    Attributes
+    ----------
+    columns : Design
+        The rows, with the sections as columns.
+    reduction : ndarray, shape (m, r)
+        W.
+    basis : Basis
+        T; its targets are the outcome, then the anchors.
+    grid : ndarray
+        Penalties to choose from.
+    """
+
+    columns: Design
+    reduction: Array
+    basis: Basis
+    grid: Array
+
+    def outcome(self, penalty: Penalty) -> tuple[Array, float]:
+        """Coefficients of mu, or of its logit, shape (1 + m,), and the penalty."""
+        if self.columns.family == "binomial":
+            return _logistic(self.columns, self.reduction, penalty, self.basis.seed)
+        return ridge_coefficients(self.columns, self.basis, self.columns.y, penalty, self.grid)
+
+
+def make_problem(design: Design, sections: Sections, seed: int) -> Problem:
+    """Evaluate the sections at the rows of a design, and find the basis."""
     columns = with_columns(design, sections.evaluate(design))
     reduction = sections.reduction()
     finite = sections.inputs.kernel == "linear"
     basis = _basis(columns, reduction, np.vstack([design.y, design.anchor.observed]), finite, seed)
-    grid = basis.penalties if finite else GRID[1:]
-    if design.family == "binomial":
-        mu, chosen = _logistic(columns, reduction, penalty, seed)
-    else:
-        mu, chosen = ridge_coefficients(columns, basis, design.y, penalty, grid)
-    rr, rr_chosen = riesz_coefficients(columns, basis, rr_penalty, constrained, grid)
+    return Problem(columns, reduction, basis, basis.penalties if finite else GRID[1:])
+
+
+def solve(
+    design: Design, sections: Sections, penalty: Penalty, rr_penalty: Penalty, constrained: bool, seed: int
+) -> Solution:
+    """Solve both problems on the rows of a design."""
+    problem = make_problem(design, sections, seed)
+    mu, chosen = problem.outcome(penalty)
+    rr, rr_chosen = riesz_coefficients(problem.columns, problem.basis, rr_penalty, constrained, problem.grid)
     return Solution(mu, rr, {"penalty": chosen, **rr_chosen})
 
 

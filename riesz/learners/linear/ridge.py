@@ -60,6 +60,9 @@ class Basis:
         E_n[v alpha^2 - 2 m(v alpha)].
     seed : int
         Determines the random part of the rows (or clusters) that is left out in turn, if there are many.
+    square : float
+        0 for a ridge. Otherwise directions are shrunk by 1 / (1 + lambda d + square (lambda d)^2); leaving rows out then takes the
+        last term as given.
     """
 
     transform: Array
@@ -68,6 +71,7 @@ class Basis:
     projections: Array
     tilt: Evaluation | None
     seed: int
+    square: float = 0.0
 
     @property
     def rank(self) -> int:
@@ -80,8 +84,9 @@ class Basis:
         return GRID if self.rank < len(self.shares) else GRID[1:]
 
     def shrink(self, lam: float | Array) -> Array:
-        """1 / (1 + lambda d), shape (k,) or (k, L)."""
-        return 1.0 / (1.0 + np.multiply.outer(self.penalty, lam))
+        """1 / (1 + lambda d), or with the square of the class's docstring, shape (k,) or (k, L)."""
+        penalty = np.multiply.outer(self.penalty, lam)
+        return 1.0 / (1.0 + penalty * (1.0 + self.square * penalty))
 
     def solve(self, direction: Array, lam: float) -> Array:
         """The ridge regression whose unpenalised solution is a direction of the basis, as coefficients of the columns."""

@@ -21,7 +21,7 @@ from riesz.learners.neural.engine.ensemble import Ensemble
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.engine.network import Shape
 from riesz.learners.neural.engine.scaling import Inputs, Scale, make_scale
-from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Keep, Schedule, Stage
+from riesz.learners.neural.engine.schedule import USUAL_MOMENTUM, Game, Keep, Schedule, Stage
 from riesz.learners.neural.engine.storage import StoredNetworks, restore, store
 from riesz.learners.neural.engine.train_together import (
     Countdown,
@@ -145,6 +145,10 @@ class NetworkLearner(Learner):
     def _outcome_layers(self) -> tuple[int, int]:
         """Width and number of the hidden layers of each outcome head."""
 
+    def _game(self) -> Game | None:
+        """How adversaries are trained; by default networks have none."""
+        return None
+
     def _shape(self, feed: Feed, components: int, objective: Objective) -> Shape:
         """Sizes of a network for a moment with this number of components."""
         linear, extras = objective.heads(components)
@@ -198,7 +202,13 @@ class NetworkLearner(Learner):
             draws = len(self.stages) if self.redraw else 1
             members += draw_members(trained_on, seed, feed, scale, self.networks, self.validation, draws)
         schedule = Schedule(
-            self.stages, self.batch_size, self.weight_decay, self.momentum, self.bias_learning_rate, self.keep
+            self.stages,
+            self.batch_size,
+            self.weight_decay,
+            self.momentum,
+            self.bias_learning_rate,
+            self.keep,
+            self._game(),
         )
         Scales([(member.scale, member.origin) for member in members], feed)  # refuses what single precision cannot hold
         countdown = Countdown(watch, self.networks, len(members))

@@ -79,6 +79,25 @@ class Stage(CheckedSettings):
 
 
 @dataclass(frozen=True)
+class Game:
+    """How the adversary of each network is trained beside it: both make a step at the same time, and both steps are optimistic.
+
+    An optimistic step is the usual one plus its difference from the one before, which damps the circling of two players around
+    their saddle point (Daskalakis, Ilyas, Syrgkanis and Zeng 2018, "Training GANs with optimism").
+
+    Attributes
+    ----------
+    pace : float
+        The adversary's learning rate, as a multiple of the network's.
+    weight_decay : float
+        The adversary's, as in AdamW.
+    """
+
+    pace: float
+    weight_decay: float
+
+
+@dataclass(frozen=True)
 class Schedule:
     """How members are trained.
 
@@ -97,6 +116,8 @@ class Schedule:
         Which weights are kept: those with the best validation loss, restored at the end of each stage; for mu those with
         the best outcome loss and for rr those with the best remaining loss, since one often still improves when the other
         has begun to overfit; or the last.
+    game : Game or None
+        None if networks have no adversaries.
     """
 
     stages: tuple[Stage, ...]
@@ -105,3 +126,4 @@ class Schedule:
     momentum: float
     bias_learning_rate: float | None
     keep: Keep
+    game: Game | None = None

@@ -2,6 +2,9 @@ r"""Training a batch of networks: stages, minibatches, early stopping, all membe
 
 Members share every step but nothing else: each has its own rows, shuffles, optimiser state, stage and stopping. A member
 that stops is removed from the batch and costs no further time. No global state is changed (seed, thread count, default dtype).
+
+In a game each member is two networks, its own and its adversary's, whose parameters stand one after the other in the member's row:
+a batch of M members is one of 2M networks, in turn.
 """
 
 from __future__ import annotations
@@ -116,6 +119,8 @@ def train(
         facts = run.facts()
         for progress, weights in run.leave():
             mu, rr = (progress.kept.get(name, weights) for name in ("mu", "rr"))
+            if schedule.game is not None:  # the adversary has done its work
+                mu, rr = (mu[: shape.size].clone(),) * 2 if mu is rr else (mu[: shape.size], rr[: shape.size])
             columns = (*COMMON, *objective.reported)
             history = np.array(progress.history)
             losses = history[:, columns.index("valid_loss")]
@@ -143,48 +148,64 @@ class _Run:
         self.waiting = iter([_Progress(number, np.random.default_rng(m.seeds[1])) for number, m in enumerate(members)])
         self.most = side_by_side
         self.active: list[_Progress] = []
-        no_members = torch.zeros(0, shape.size, dtype=torch.float32, device=feed.device)
-        self._arrange(no_members, no_members, no_members, no_members.new_zeros(0, feed.components))
+        self.sides = 1 if schedule.game is None else 2
+        no_members = torch.zeros(0, self.sides * shape.size, dtype=torch.float32, device=feed.device)
+        none_moved = no_members if self.sides == 2 else no_members[:, :0]
+        self._arrange(no_members, no_members, no_members, none_moved, no_members.new_zeros(0, feed.components))
 
-    def _arrange(self, flat: Tensor, first: Tensor, second: Tensor, multipliers: Tensor) -> None:
+    def _arrange(self, flat: Tensor, first: Tensor, second: Tensor, moved: Tensor, multipliers: Tensor) -> None:
         """Arrange the active members in one batch, and add as many waiting ones as there is room for."""
         fresh = list(islice(self.waiting, self.most - len(self.active)))
         if fresh:
-            start = np.stack([initial(self.shape, self.members[progress.number].seeds[0]) for progress in fresh])
+            start = np.stack([self._start(self.members[progress.number].seeds[0]) for progress in fresh])
             empty = flat.new_zeros(start.shape)
             flat = torch.cat([flat, torch.as_tensor(start, device=flat.device)])
             first, second = torch.cat([first, empty]), torch.cat([second, empty])
-            multipliers = torch.cat([multipliers, empty[:, : multipliers.shape[1]]])
+            moved, multipliers = (torch.cat([part, empty[:, : part.shape[1]]]) for part in (moved, multipliers))
             self.active += fresh
-        self.doubled = len(self.active) == 1
-        if self.doubled:  # a batch of one rounds differently, so a copy is trained with it
-            flat, first, second, multipliers = (torch.cat([part] * 2) for part in (flat, first, second, multipliers))
-        self.networks = NetworkBatch(self.shape, flat)
-        self.first, self.second, self.multipliers = first, second, multipliers
+        self.doubled = len(self.active) == 1 and self.sides == 1
+        copies = 2 if self.doubled else 1  # a batch of one rounds differently, so a copy is trained with it
+        state = (torch.cat([part] * copies) for part in (flat, first, second, moved, multipliers))
+        self.flat, self.first, self.second, self.moved, self.multipliers = state
+        self.networks = NetworkBatch(self.shape, self.flat.view(-1, self.shape.size))
+        self.gradient = self.networks.gradient.view(self.flat.shape)
         if not self.active:
             return
         members = [self.members[progress.number] for progress in self.active] * (2 if self.doubled else 1)
-        self.scales = Scales([(member.scale, member.origin) for member in members], self.feed)
+        self.scales = Scales([(m.scale, m.origin) for m in members for _ in range(self.sides)], self.feed)
         self._gather_rows()
         self._plan()
 
+    def _start(self, seed: int) -> npt.NDArray[np.float32]:
+        """Starting values of a member and, in a game, of its adversary."""
+        seeds = [seed] if self.sides == 1 else [seed, int(np.random.SeedSequence(seed).generate_state(1)[0])]
+        return np.concatenate([initial(self.shape, of_player) for of_player in seeds])
+
     def _plan(self) -> None:
-        """Group the parameters by learning rate: members by stage and halvings, the outcome heads' output biases separately."""
-        first = self.shape.size - self.shape.outcomes + 1
-        bias = self.schedule.bias_learning_rate
-        cuts = [(slice(None), None)] if bias is None else [(slice(0, first), None), (slice(first, None), bias)]
+        """Group the parameters by learning rate: members by stage and halvings, the parts of a member as ``_paces`` has them."""
         self.plan: list[tuple[tuple[float, float, float], list[list[Tensor]], list[Tensor], Tensor]] = []
         for pace in sorted({(progress.stage, progress.halvings) for progress in self.active}):
             members = [at for at, progress in enumerate(self.active) if (progress.stage, progress.halvings) == pace]
-            for cut, bias_rate in cuts:
-                state = (self.networks.flat, self.networks.gradient, self.first, self.second)
+            for cut, rate, decay, momentum in self._paces(self.schedule.stages[pace[0]].learning_rate):
+                state = (self.flat, self.gradient, self.first, self.second)
                 steps = self._tensor([self.active[at].steps for at in members])
                 tensors = [[part[at, cut] for at in members] for part in state]
-                rate = (bias_rate or self.schedule.stages[pace[0]].learning_rate) * 0.5 ** pace[1]
-                decay, momentum = (
-                    (self.schedule.weight_decay, self.schedule.momentum) if bias_rate is None else (0.0, USUAL_MOMENTUM)
-                )
-                self.plan.append(((rate, decay, momentum), tensors, list(steps.unbind()), steps))
+                self.plan.append(((rate * 0.5 ** pace[1], decay, momentum), tensors, list(steps.unbind()), steps))
+
+    def _paces(self, rate: float) -> list[tuple[slice, float, float, float]]:
+        """Parts of a member's parameters: the outcome heads' output biases may have their own rate, and so may the adversary.
+
+        Each with its learning rate, weight decay and momentum.
+        """
+        schedule, size = self.schedule, self.shape.size
+        first = size if schedule.bias_learning_rate is None else size - self.shape.outcomes + 1
+        paces = [(slice(0, first), rate, schedule.weight_decay, schedule.momentum)]
+        if schedule.bias_learning_rate is not None:
+            paces.append((slice(first, size), schedule.bias_learning_rate, 0.0, USUAL_MOMENTUM))
+        if schedule.game is not None:
+            game = schedule.game
+            paces.append((slice(size, 2 * size), game.pace * rate, game.weight_decay, schedule.momentum))
+        return paces
 
     def _gather_rows(self) -> None:
         """Gather the validation rows, and the mean weights of the training rows."""
@@ -197,13 +218,15 @@ class _Run:
             rows = rows[draw_part(len(rows), MOST_VALIDATION_ROWS, seed)]
             index[at, : len(rows)], filled[at, : len(rows)] = rows, 1.0
         self.validation = self._gather(index, filled)
-        self.mean_weights = self.feed.mean_weights([train for train, _ in parts])
+        self.mean_weights = self.feed.mean_weights([train for train, _ in parts for _ in range(self.sides)])
 
     def _gather(
         self, index: npt.NDArray[np.int64], filled: npt.NDArray[np.float32], mean_weights: Tensor | None = None
     ) -> Batch:
         device = self.feed.device
         rows, is_row = torch.as_tensor(index, device=device), torch.as_tensor(filled, device=device)
+        if self.sides > 1:
+            rows, is_row = (part.repeat_interleave(self.sides, dim=-2) for part in (rows, is_row))
         return self.feed.batch(rows, is_row, self.scales, mean_weights)
 
     def epoch(self) -> None:
@@ -225,7 +248,7 @@ class _Run:
         outputs = self._outputs(batch)
         # with the penalty of the first epoch: under a growing penalty losses could not be compared
         objective = self.objective.at(torch.zeros_like(epochs), self.multipliers)
-        terms = objective.loss(outputs, batch, self.scales)
+        terms = objective.validation(outputs, batch, self.scales)
         reported = objective.report(outputs, batch, self.scales, terms)
         rows = torch.stack([total / self.batches, terms.loss, *reported.values()]).T
         for progress, row in zip(self.active, rows.tolist(), strict=False):
@@ -256,7 +279,8 @@ class _Run:
             yield from self._gather(index[part], filled[part], self.mean_weights).split()
 
     def _step(self) -> None:
-        """One AdamW step for each member at the learning rate of its stage."""
+        """One AdamW step for each member at the learning rate of its stage; an optimistic one in a game."""
+        before = self.flat.clone() if self.sides == 2 else self.flat
         for (rate, decay, momentum), (values, slopes, first, second), counts, steps in self.plan:
             steps += 1
             # what torch.optim.AdamW(fused=True) calls in the end, without an optimiser for each member and stage
@@ -275,6 +299,10 @@ class _Run:
                 amsgrad=False,
                 maximize=False,
             )
+        if self.sides == 2:
+            moved = self.flat - before
+            self.flat.add_(moved - self.moved)
+            self.moved = moved
         for progress in self.active:
             progress.steps += 1
 
@@ -301,7 +329,7 @@ class _Run:
             if value < progress.best.get(name, np.inf) - least_gain:
                 progress.best[name], progress.since_best = value, 0
                 if self.schedule.keep != "last":
-                    progress.kept[name] = self.networks.flat[self.active.index(progress)].clone()
+                    progress.kept[name] = self.flat[self.active.index(progress)].clone()
                     progress.kept_at = progress.epoch - 1
 
     def facts(self) -> dict[str, object]:
@@ -322,22 +350,23 @@ class _Run:
                     progress.halvings, progress.since_halved, replan = progress.halvings + 1, 0, True
                 continue
             if "all" in progress.kept:
-                self.networks.flat[at] = progress.kept["all"]
+                self.flat[at] = progress.kept["all"]
             if progress.stage + 1 < len(self.schedule.stages):
                 progress.stage, progress.epoch_in_stage, progress.steps = progress.stage + 1, 0, 0
                 progress.since_best, progress.since_halved, progress.halvings = 0, 0, 0
                 if self.schedule.keep == "last" or len(member.parts) > 1:  # losses on different rows cannot be compared
                     progress.best.clear()
                     progress.lowest.clear()
-                self.first[at], self.second[at] = 0.0, 0.0
+                self.first[at], self.second[at], self.moved[at] = 0.0, 0.0, 0.0
                 active.append(at)
                 replan = True
             else:
-                finished.append((progress, self.networks.flat[at].clone()))
+                finished.append((progress, self.flat[at].clone()))
         if finished:
             self.active = [self.active[at] for at in active]
             pick = torch.as_tensor(active, dtype=torch.long, device=self.feed.device)
-            self._arrange(self.networks.flat[pick], self.first[pick], self.second[pick], self.multipliers[pick])
+            state = (self.flat, self.first, self.second, self.moved, self.multipliers)
+            self._arrange(*(part[pick] for part in state))
         elif replan:
             if any(len(self.members[progress.number].parts) > 1 for progress in self.active):
                 self._gather_rows()

@@ -3,6 +3,9 @@
 Training calls ``loss`` on the :class:`Outputs` of a batch of rows, differentiates it, and passes the gradient back through the
 networks. Predictions call ``readout``. An objective must implement ``heads``, ``loss``, ``outcome_share`` and ``readout``.
 
+If every network has an adversary (:class:`~riesz.learners.neural.engine.schedule.Game`), outputs and batches hold networks and
+adversaries in turn, so that their first axis has length 2M; ``slopes`` then is the gradient of each player's own loss.
+
 Shapes: M members (networks trained side by side), B rows, S evaluation points, K linear heads, H outcome heads, E extras.
 """
 
@@ -146,6 +149,10 @@ class Objective(ABC):
             free = Outputs(*(part.detach().requires_grad_() for part in outputs))
             terms = self.loss(free, batch, scales)
         return terms, Outputs(*torch.autograd.grad(terms.loss.sum(), free, materialize_grads=True))
+
+    def validation(self, outputs: Outputs, batch: Batch, scales: Scales) -> Terms:
+        """The loss on validation rows, which decides when to stop and which weights are kept; by default the same loss."""
+        return self.loss(outputs, batch, scales)
 
     def report(self, outputs: Outputs, batch: Batch, scales: Scales, terms: Terms) -> dict[str, Tensor]:
         """Compute the numbers that the history shows of a validation batch, each of shape (M,); by default the loss's parts."""

@@ -1,0 +1,1 @@
+"""Adversarial estimation of the Riesz representer, in closed form."""
