@@ -16,6 +16,7 @@ LEARNERS: Registry[type[Learner]] = Registry(
         "boosting": "riesz.learners.boosting.learner:Boosting",
         "propensity": "riesz.learners.propensity.learner:Propensity",
         "kernel": "riesz.learners.kernel.learner:Kernel",
+        "forest": "riesz.learners.forest.learner:Forest",
         "compose": "riesz.learners.compose:Compose",
         "kernel_embedding": "riesz.learners.kernel_embedding:KernelEmbedding",
         "riesznet": "riesz.learners.neural.riesznet:RieszNet",
