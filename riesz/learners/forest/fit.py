@@ -15,6 +15,7 @@ from riesz.learners.base import Fit
 from riesz.learners.forest.dictionary import Dictionary
 from riesz.learners.forest.regress import LocalSolutions
 from riesz.learners.forest.sites import find_sites, read_functions
+from riesz.learners.linear.learner import LinearFit
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -33,7 +34,9 @@ class ForestFit(Fit):
         Without the outcome's mean.
     rr : LocalSolutions
     mean : float
-        The outcome's.
+        The outcome's, or that of the residuals of ``start``.
+    start : LinearFit or None
+        To which the local solutions are added.
     binary : bool
         Whether mu is kept between 0 and 1.
     scale_free : bool
@@ -43,6 +46,7 @@ class ForestFit(Fit):
     mu: LocalSolutions
     rr: LocalSolutions
     mean: float
+    start: LinearFit | None
     binary: bool
     scale_free: bool
 
@@ -62,7 +66,18 @@ class ForestFit(Fit):
             for c, (observed, values, slopes) in enumerate(parts):
                 rr.observed[c, place], rr.values[places[c], place], rr.slopes[places[c], place] = observed, values, slopes
         mu = Evaluation(mu.observed + self.mean, mu.values + self.mean, mu.slopes)
+        if self.start is not None:
+            mu, rr = self._with_start(self.start.predict(design), design, mu, rr)
         return Predictions(_between(mu) if self.binary else mu, rr, self.scale_free)
+
+    def _with_start(self, start: Predictions, design: Design, mu: Evaluation, rr: Linked) -> tuple[Evaluation, Linked]:
+        """Add a linear regression; its rr is zero in the arms that a component does not read."""
+        b, observed = self.dictionary.values(design.treatment), start.rr.observed.copy()
+        for c in range(len(observed)):
+            observed[c] *= (b[:, self.rr.function[self.rr.component == c]] != 0).any(axis=1)
+        sums = [one + two for one, two in zip(_arrays(mu), _arrays(start.mu), strict=True)]
+        of_rr = [rr.observed + observed, rr.values + start.rr.values, rr.slopes + start.rr.slopes]
+        return Evaluation(*sums), Linked(*of_rr, rr.links)
 
     def details(self) -> Mapping[str, float]:
         penalties = {f"rr_penalty_{c}": float(penalty) for c, penalty in enumerate(self.rr.penalties)}
@@ -90,6 +105,10 @@ class _Points:
                 if along is not None:
                     slopes[k] = _combine(along, *solution)
             yield observed, values, slopes
+
+
+def _arrays(f: Evaluation) -> tuple[Array, Array, Array]:
+    return f.observed, f.values, f.slopes
 
 
 def _combine(b: Array, functions: npt.NDArray[np.intp], theta: Array) -> Array:

@@ -1,5 +1,9 @@
 r"""From a training set to the forests of mu and rr.
 
+Both may start from a linear regression, :math:`\mu_0` and :math:`\alpha_0`. Then the forest learns what it leaves: y becomes
+:math:`y - \mu_0`, and the moment of b becomes :math:`m(b) - b \alpha_0`, because :math:`\alpha_0 + b'\theta` minimises the local
+Riesz loss at :math:`\theta = E[b b']^{-1} E[m(b) - b \alpha_0]`.
+
 Trees split on the scores of the global solution, :math:`g_i = r_i - b_i b_i' R_0`. In the scale of :math:`J_0 = I`,
 :math:`n |\bar g|^2` is, to first order, what a leaf of n rows gains if it has its own solution: the gradient step of generalised
 random forests. Parameters share the trees of rr, for which the scores of each are divided by their standard deviation.
@@ -7,7 +11,7 @@ random forests. Parameters share the trees of rr, for which the scores of each a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +25,7 @@ from riesz.learners.forest.local import GRID, Local, best, filled, make_local
 from riesz.learners.forest.sites import Moments, Sites, find_moments
 from riesz.learners.forest.trees import LeafMeans
 from riesz.learners.linear.learner import Penalty
+from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
 Numbers = npt.NDArray[np.intp]
@@ -74,6 +79,8 @@ class Training:
     weights : ndarray, shape (n,)
         With mean one.
     b, products : ndarray, shape (n, d) and (n, q)
+    start : Predictions or None
+        Of the linear regression, at the training rows.
     """
 
     design: Design
@@ -83,6 +90,12 @@ class Training:
     weights: Array
     b: Array
     products: Array
+    start: Predictions | None
+
+    @property
+    def outcome(self) -> Array:
+        """The outcome, or what the linear regression leaves of it."""
+        return self.design.y if self.start is None else self.design.y - self.start.mu.observed
 
     @property
     def rows(self) -> npt.NDArray[np.float32]:
@@ -94,19 +107,19 @@ class Training:
         return np.asarray(self.weights @ values / len(values))
 
 
-def make_training(design: Design, dictionary: Dictionary, sites: Sites) -> Training:
+def make_training(design: Design, dictionary: Dictionary, sites: Sites, start: Predictions | None) -> Training:
     """Prepare a training set."""
     groups, n = design.groups, len(design)
     units = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1].astype(np.intp)
     b = dictionary.values(design.treatment)
     one, two = dictionary.products
-    return Training(design, dictionary, sites, units, design.weights / design.weights.mean(), b, b[:, one] * b[:, two])
+    return Training(design, dictionary, sites, units, design.weights / design.weights.mean(), b, b[:, one] * b[:, two], start)
 
 
 def learn_mu(training: Training, growth: Growth, penalty: Penalty, seed: int) -> LocalSolutions:
-    """The forest of mu, without the outcome's mean."""
-    y, b = training.design.y, training.b
-    right = b * (y - float(training.mean(y)))[:, None]
+    """The forest of mu, or of what the linear regression leaves of the outcome, without its mean."""
+    b, centred = training.b, training.outcome - training.mean(training.outcome)
+    right = b * centred[:, None]
     level = training.mean(right)
     scores = right - b * (b @ level)[:, None]
     problem = Problem(
@@ -122,7 +135,7 @@ def learn_mu(training: Training, growth: Growth, penalty: Penalty, seed: int) ->
         width, inside = training.products.shape[1], grown.count[0] > 0
         local, averages = _out_of_bag(training, grown)
         theta_of = _Solver(local, averages[:, width:], level, functions)
-        centred, w = y - training.mean(y), training.weights * inside
+        w = training.weights * inside
         penalty = best([float(w @ (centred - theta_of.values(b, lam)) ** 2) for lam in GRID])
     component = np.zeros(len(level), dtype=np.intp)
     return LocalSolutions(grown.forest, component, functions, level, np.array([float(penalty)]))
@@ -130,8 +143,8 @@ def learn_mu(training: Training, growth: Growth, penalty: Penalty, seed: int) ->
 
 def learn_rr(training: Training, growth: Growth, penalty: Penalty, seed: int) -> LocalSolutions:
     """The forest of the Riesz representer of every component."""
-    moments = find_moments(training.design, training.dictionary, training.sites)
-    level = training.mean(sum(moments.at_sites))
+    moments = _less_start(training, find_moments(training.design, training.dictionary, training.sites))
+    level = training.mean(np.sum(moments.at_sites, axis=0))
     first, *others = moments.at_sites
     empty = np.zeros_like(training.products)
     numbers = [np.hstack([training.products, first]), *(np.hstack([empty, moved]) for moved in others)]
@@ -147,29 +160,27 @@ def learn_rr(training: Training, growth: Growth, penalty: Penalty, seed: int) ->
     return LocalSolutions(grown.forest, moments.component, moments.function, level, chosen)
 
 
+def _less_start(training: Training, moments: Moments) -> Moments:
+    """The moments of b, less b times the linear regression's rr."""
+    if training.start is None:
+        return moments
+    first, *others = moments.at_sites
+    part = training.start.rr.observed[moments.component].T * training.b[:, moments.function]
+    return Moments(moments.component, moments.function, (first - part, *others))
+
+
 def _scores_of_rr(training: Training, moments: Moments, level: Array) -> list[Array]:
-    """The scores of all components at every site."""
-    b, d = training.b, training.b.shape[1]
-    at_sites: list[list[Array]] = [[] for _ in moments.at_sites]
+    """The scores of all components at every site, shape (n, s) each."""
+    b, sites = training.b, len(moments.at_sites)
+    weights = np.tile(training.weights, sites)
+    scores = []
     for c in range(training.design.components):
         pairs = np.flatnonzero(moments.component == c)
-        functions = moments.function[pairs]
-        whole = np.zeros(d)
-        whole[functions] = level[pairs]
-        fitted = b @ whole
-        kept = functions if training.dictionary.arms else np.arange(d)
-        own = []
-        for site, table in enumerate(moments.at_sites):
-            scores = np.zeros((len(b), d))
-            scores[:, functions] = table[:, pairs]
-            if not site:
-                scores -= b * fitted[:, None]
-            own.append(scores[:, kept])
-        whole_sd = _unit(np.vstack(own), np.tile(training.weights, len(own)))
-        for place, scores in zip(at_sites, np.split(whole_sd, len(own)), strict=True):
-            place.append(scores)
-    stacked = _principal(np.vstack([np.hstack(site) for site in at_sites]), np.tile(training.weights, len(at_sites)))
-    return np.split(stacked, len(at_sites))
+        b_read = b[:, moments.function[pairs]]
+        at_sites = [table[:, pairs] for table in moments.at_sites]
+        at_sites[0] = at_sites[0] - b_read * (b_read @ level[pairs])[:, None]
+        scores.append(_unit(np.vstack(at_sites), weights))
+    return np.split(_principal(np.hstack(scores), weights), sites)
 
 
 def _choose_for_rr(training: Training, moments: Moments, level: Array, grown: Grown, pairs: Numbers) -> float:

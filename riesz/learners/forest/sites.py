@@ -2,12 +2,11 @@ r"""Where rows and readings are among the covariates, and the moments of b(a) th
 
 Rows are at their covariates: the first site. A reading that changes covariates is at another site; the others are at the row's.
 For component c, :math:`m_c(b' \theta)_i = \sum_s M_{sci}' \theta(x_{si})` with the sites s. Of M only the pairs of a component and a
-function of the treatment that are not zero throughout are kept: with 100 arms 198 pairs instead of 9,900.
+function of the treatment that it reads are kept: with 100 arms 198 pairs instead of 9,900.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,21 +75,20 @@ def read_functions(dictionary: Dictionary, reading: Points) -> tuple[Array, Arra
 
 
 def find_moments(design: Design, dictionary: Dictionary, sites: Sites) -> Moments:
-    """The moments of b on the rows of a design."""
-    links, weights = design.links, design.link_weights
+    """The moments of b on the rows of a design. Of a treatment that is a number all functions of b are kept."""
+    components, numbers = design.links.component.tolist(), design.links.reading.tolist()
     read = []
     for reading in design.readings():
         values, slopes = read_functions(dictionary, reading)
         read.append(values if slopes is None else slopes)
-    pairs: dict[tuple[int, int], int] = {}
-    for component, reading_number in zip(links.component.tolist(), links.reading.tolist(), strict=True):
-        for function in np.flatnonzero(read[reading_number].any(axis=0)).tolist():
-            pairs.setdefault((component, function), len(pairs))
+    active = [np.flatnonzero(b.any(axis=0)) if dictionary.arms else np.arange(dictionary.size) for b in read]
+    found = {(c, f) for c, k in zip(components, numbers, strict=True) for f in active[k].tolist()}
+    pairs = {pair: place for place, pair in enumerate(sorted(found))}
     tables = tuple(np.zeros((len(design), len(pairs))) for _ in sites.covariates)
-    for weight, component, number in zip(weights, links.component.tolist(), links.reading.tolist(), strict=True):
-        table = tables[sites.of_reading[number]]
-        for function in np.flatnonzero(read[number].any(axis=0)).tolist():
-            table[:, pairs[component, function]] += weight * read[number][:, function]
+    for weight, c, k in zip(design.link_weights, components, numbers, strict=True):
+        table = tables[sites.of_reading[k]]
+        for f in active[k].tolist():
+            table[:, pairs[c, f]] += weight * read[k][:, f]
     listed = np.array(list(pairs), dtype=np.intp).reshape(-1, 2)
     return Moments(listed[:, 0], listed[:, 1], tables)
 
@@ -110,9 +108,9 @@ def _single(x: Array) -> npt.NDArray[np.float32]:
     return np.ascontiguousarray(x if x.shape[1] else np.zeros((len(x), 1)), dtype=np.float32)
 
 
-def slopes_along_covariates(design: Design, readings: Sequence[Points]) -> bool:
+def slopes_along_covariates(design: Design) -> bool:
     """Whether some reading is a derivative along a covariate."""
-    for reading in readings:
+    for reading in design.readings():
         read = np.isin(reading.columns, design.covariates)
         if reading.tangents is not None and bool(reading.tangents[:, read].any()):
             return True
