@@ -64,6 +64,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "slope of a covariate": "moves, or differentiates along, a covariate",
     },
     "boosting": {"slope of a covariate": "reads a derivative of mu along a covariate"},
+    "forest": {"slope of a covariate": "reads a derivative of mu along a covariate"},
     "dragonnet": {
         "a policy of the treated share": "depends on the arms of other rows",
         **dict.fromkeys(DOSES, "the treatment is a number; expected arms"),
@@ -86,6 +87,7 @@ KNOWN = {
     "boosting",
     "propensity",
     "kernel",
+    "forest",
     "compose",
     "kernel_embedding",
     "riesznet",
@@ -98,6 +100,8 @@ KNOWN_CASES = CASES.keys() - (ESTIMANDS.keys() - {"ate", "att", "atc", "ape", "m
 
 def make(name: str, kind: str) -> Learner:
     """A learner with quick settings; the models of a propensity depend on the kind of treatment, "arms" or "number"."""
+    if name == "forest":
+        pytest.importorskip("sklearn")
     return quick_propensity(kind) if name == "propensity" else LEARNERS[name].example()
 
 

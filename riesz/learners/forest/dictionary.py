@@ -41,7 +41,7 @@ class Dictionary:
     @property
     def size(self) -> int:
         """Number of functions, d."""
-        return self.transform.shape[0 if self.arms else 1]
+        return int(self.transform.shape[0 if self.arms else 1])
 
     @property
     def products(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -50,7 +50,7 @@ class Dictionary:
         return (every, every) if self.arms else np.triu_indices(self.size)
 
     def values(self, treatment: Array) -> Array:
-        """b at raw treatments of shape (m, t), shape (m, d)."""
+        """The functions at raw treatments of shape (m, t), shape (m, d)."""
         if self.arms:
             return np.column_stack([1.0 - treatment.sum(axis=1), treatment]) * self.transform[:, 0]
         return np.asarray(self._powers(treatment) @ self.transform)

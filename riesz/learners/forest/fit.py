@@ -64,7 +64,11 @@ class ForestFit(Fit):
             places = [links.of(c) for c in range(design.components)]
             parts = points.of(self.rr, [links.reading[of_component] for of_component in places])
             for c, (observed, values, slopes) in enumerate(parts):
-                rr.observed[c, place], rr.values[places[c], place], rr.slopes[places[c], place] = observed, values, slopes
+                rr.observed[c, place], rr.values[places[c], place], rr.slopes[places[c], place] = (
+                    observed,
+                    values,
+                    slopes,
+                )
         mu = Evaluation(mu.observed + self.mean, mu.values + self.mean, mu.slopes)
         if self.start is not None:
             mu, rr = self._with_start(self.start.predict(design), design, mu, rr)
@@ -75,9 +79,10 @@ class ForestFit(Fit):
         b, observed = self.dictionary.values(design.treatment), start.rr.observed.copy()
         for c in range(len(observed)):
             observed[c] *= (b[:, self.rr.function[self.rr.component == c]] != 0).any(axis=1)
-        sums = [one + two for one, two in zip(_arrays(mu), _arrays(start.mu), strict=True)]
-        of_rr = [rr.observed + observed, rr.values + start.rr.values, rr.slopes + start.rr.slopes]
-        return Evaluation(*sums), Linked(*of_rr, rr.links)
+        together = Evaluation(mu.observed + start.mu.observed, mu.values + start.mu.values, mu.slopes + start.mu.slopes)
+        return together, Linked(
+            rr.observed + observed, rr.values + start.rr.values, rr.slopes + start.rr.slopes, rr.links
+        )
 
     def details(self) -> Mapping[str, float]:
         penalties = {f"rr_penalty_{c}": float(penalty) for c, penalty in enumerate(self.rr.penalties)}
@@ -92,7 +97,9 @@ class _Points:
         self._observed = dictionary.values(block.treatment)
         self._read = [read_functions(dictionary, reading) for reading in block.readings()]
 
-    def of(self, solutions: LocalSolutions, wanted: Sequence[npt.NDArray[np.intp]]) -> Iterator[tuple[Array, Array, Array]]:
+    def of(
+        self, solutions: LocalSolutions, wanted: Sequence[npt.NDArray[np.intp]]
+    ) -> Iterator[tuple[Array, Array, Array]]:
         """For each component its function at the m rows, and at some readings with its slopes there, shape (r, m)."""
         by_site = zip(*(solutions.at(self._dictionary, points) for points in self._sites.covariates), strict=True)
         for readings, at_sites in zip(wanted, by_site, strict=True):
@@ -105,10 +112,6 @@ class _Points:
                 if along is not None:
                     slopes[k] = _combine(along, *solution)
             yield observed, values, slopes
-
-
-def _arrays(f: Evaluation) -> tuple[Array, Array, Array]:
-    return f.observed, f.values, f.slopes
 
 
 def _combine(b: Array, functions: npt.NDArray[np.intp], theta: Array) -> Array:

@@ -124,12 +124,12 @@ def draw_halves(units: int, growth: Growth, rng: np.random.Generator) -> Numbers
 
 def _structure(problem: Problem, growth: Growth, use: npt.NDArray[np.bool_], rng: np.random.Generator) -> Any:
     """A tree of scikit-learn, grown on the scores of some rows at all sites."""
-    from sklearn.tree import DecisionTreeRegressor
+    from sklearn.tree import ExtraTreeRegressor
 
     sites = len(problem.points)
     weights = np.tile(problem.weights[use], sites)
     least = growth.least * sites / weights.sum()
-    model = DecisionTreeRegressor(
+    model = ExtraTreeRegressor(
         min_weight_fraction_leaf=float(np.clip(least, 0.0, 0.5)),
         max_features=growth.columns,
         random_state=int(rng.integers(2**31 - 1)),
@@ -158,12 +158,14 @@ def _fill(tree: Any, problem: Problem, weighted: Sequence[Array], use: npt.NDArr
     leaves = int(is_leaf.sum())
     of_node = np.cumsum(is_leaf) - 1
     inner = np.cumsum(~is_leaf) - 1
-    new = np.where(is_leaf, -of_node - 1, inner)  # nodes are in the order of depth first, so children come after parents
+    new = np.where(
+        is_leaf, -of_node - 1, inner
+    )  # nodes are in the order of depth first, so children come after parents
     sums = np.zeros((leaves, weighted[0].shape[1]))
     for site, (points, numbers) in enumerate(zip(problem.points, weighted, strict=True)):
         leaf = of_node[tree.apply(points[use])]
         if not site:
-            mass = np.bincount(leaf, problem.weights[use], minlength=leaves)
+            mass = np.bincount(leaf, problem.weights[use], minlength=leaves).astype(np.float64)
         for column, values in enumerate(numbers[use].T):
             sums[:, column] += np.bincount(leaf, values, minlength=leaves)
     filled = mass > 0
@@ -180,7 +182,9 @@ def _joined(parts: Sequence[_Part]) -> LeafMeans:
     places = list(zip(parts, nodes, leaves, strict=False))
 
     def children(name: str) -> Numbers:
-        moved = [np.where((child := getattr(part, name)) < 0, child - leaf, child + node) for part, node, leaf in places]
+        moved = [
+            np.where((child := getattr(part, name)) < 0, child - leaf, child + node) for part, node, leaf in places
+        ]
         return np.concatenate(moved).astype(np.int64)
 
     return LeafMeans(

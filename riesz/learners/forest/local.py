@@ -12,6 +12,7 @@ of the arms, which are drawn to their shares in the sample.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from riesz.arrays import Array
 from riesz.learners.forest.dictionary import Dictionary
 
 Numbers = npt.NDArray[np.intp]
+OutOfBag = float | Literal["oob"]
 
 #: Penalties that are tried; the last one gives the global solution.
 GRID = np.array([1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e6])

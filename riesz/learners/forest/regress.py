@@ -21,10 +21,9 @@ from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.learners.forest.dictionary import Dictionary
 from riesz.learners.forest.grow import Grown, Growth, Problem, grow
-from riesz.learners.forest.local import GRID, Local, best, filled, make_local
+from riesz.learners.forest.local import GRID, Local, OutOfBag, best, filled, make_local
 from riesz.learners.forest.sites import Moments, Sites, find_moments
 from riesz.learners.forest.trees import LeafMeans
-from riesz.learners.linear.learner import Penalty
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -35,7 +34,7 @@ _MOST_SCORES = 6  # directions of the scores that trees split on
 @stored
 @dataclass(frozen=True)
 class LocalSolutions:
-    """Functions :math:`b(a)' \\theta_c(x)`.
+    r"""Functions :math:`b(a)' \theta_c(x)`.
 
     Attributes
     ----------
@@ -113,10 +112,12 @@ def make_training(design: Design, dictionary: Dictionary, sites: Sites, start: P
     units = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1].astype(np.intp)
     b = dictionary.values(design.treatment)
     one, two = dictionary.products
-    return Training(design, dictionary, sites, units, design.weights / design.weights.mean(), b, b[:, one] * b[:, two], start)
+    return Training(
+        design, dictionary, sites, units, design.weights / design.weights.mean(), b, b[:, one] * b[:, two], start
+    )
 
 
-def learn_mu(training: Training, growth: Growth, penalty: Penalty, seed: int) -> LocalSolutions:
+def learn_mu(training: Training, growth: Growth, penalty: OutOfBag, seed: int) -> LocalSolutions:
     """The forest of mu, or of what the linear regression leaves of the outcome, without its mean."""
     b, centred = training.b, training.outcome - training.mean(training.outcome)
     right = b * centred[:, None]
@@ -141,7 +142,7 @@ def learn_mu(training: Training, growth: Growth, penalty: Penalty, seed: int) ->
     return LocalSolutions(grown.forest, component, functions, level, np.array([float(penalty)]))
 
 
-def learn_rr(training: Training, growth: Growth, penalty: Penalty, seed: int) -> LocalSolutions:
+def learn_rr(training: Training, growth: Growth, penalty: OutOfBag, seed: int) -> LocalSolutions:
     """The forest of the Riesz representer of every component."""
     moments = _less_start(training, find_moments(training.design, training.dictionary, training.sites))
     level = training.mean(np.sum(moments.at_sites, axis=0))
@@ -213,7 +214,7 @@ class _Solver:
     functions: Numbers
 
     def values(self, b: Array, penalty: float) -> Array:
-        """:math:`b' \\theta` for b of shape (n, d)."""
+        r""":math:`b' \theta` for b of shape (n, d)."""
         theta = self.local.solve(self.right, self.level, self.functions, penalty)
         return np.asarray(np.einsum("nf,nf->n", b[:, self.local.columns(self.functions)], theta))
 

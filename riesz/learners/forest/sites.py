@@ -1,8 +1,8 @@
 r"""Where rows and readings are among the covariates, and the moments of b(a) there.
 
 Rows are at their covariates: the first site. A reading that changes covariates is at another site; the others are at the row's.
-For component c, :math:`m_c(b' \theta)_i = \sum_s M_{sci}' \theta(x_{si})` with the sites s. Of M only the pairs of a component and a
-function of the treatment that it reads are kept: with 100 arms 198 pairs instead of 9,900.
+For component c, :math:`m_c(b' \theta)_i = \sum_s M_{sci}' \theta(x_{si})` with the sites s. Of M only the pairs of a component and
+a function of the treatment that it reads are kept: with 100 arms 198 pairs instead of 9,900.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_sites(design: Design) -> Sites:
 
 
 def read_functions(dictionary: Dictionary, reading: Points) -> tuple[Array, Array | None]:
-    """b where a reading is, and its derivative at a derivative reading; one row if all rows are the same."""
+    """The functions b where a reading is, and their derivatives at a derivative reading; one row if all are the same."""
     treatment = reading.kept_treatment.distinct()
     derivative = reading.tangents is not None
     return dictionary.values(treatment), dictionary.slopes(treatment) * reading.treatment_slope if derivative else None
