@@ -81,8 +81,10 @@ class Forest(Learner):
     Under ``family="binomial"`` mu is kept between 0 and 1. With more than 50,000 rows in a training set a random part of
     them is used. Trees grow one after the other from the seed, whatever the number of threads.
 
-    Step functions of many covariates are a coarse approximation of smooth ones: :class:`~riesz.Boosting` and
-    :class:`~riesz.Splines` came closer to the oracle in most random worlds.
+    Step functions of many covariates are a coarse approximation of smooth ones. On the first ten even random worlds the root mean
+    square distance from the oracle's estimate was 1.5 oracle standard errors with a binary treatment (2.3 with
+    ``start="constant"``), and 1.7 with a continuous one; with :class:`~riesz.Boosting` it was 0.8 and 0.5. The medians were 0.7,
+    0.9 and 0.5, and 0.4 and 0.4.
 
     References
     ----------
@@ -98,7 +100,7 @@ class Forest(Learner):
     >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Forest(trees=100))
     >>> fit.tidy()[["term", "estimate", "std_error"]].round(1)
       term  estimate  std_error
-    0  ATE       1.4        0.2
+    0  ATE       1.2        0.2
     """
 
     one_thread: ClassVar[bool] = True
