@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # imported when first used, by __getattr__
     from riesz.learners.balancing.learner import Balancing
     from riesz.learners.boosting.learner import Boosting
     from riesz.learners.compose import Compose
+    from riesz.learners.forest.learner import Forest
     from riesz.learners.kernel.learner import Kernel
     from riesz.learners.kernel_embedding import KernelEmbedding
     from riesz.learners.linear.learner import Linear
@@ -90,6 +91,7 @@ __all__ = [
     "DragonNet",
     "Effects",
     "EstimandError",
+    "Forest",
     "FormulaError",
     "Kernel",
     "KernelEmbedding",

@@ -17,6 +17,7 @@ LEARNERS: Registry[type[Learner]] = Registry(
         "propensity": "riesz.learners.propensity.learner:Propensity",
         "kernel": "riesz.learners.kernel.learner:Kernel",
         "adversarial": "riesz.learners.adversarial.learner:Adversarial",
+        "forest": "riesz.learners.forest.learner:Forest",
         "compose": "riesz.learners.compose:Compose",
         "kernel_embedding": "riesz.learners.kernel_embedding:KernelEmbedding",
         "riesznet": "riesz.learners.neural.riesznet:RieszNet",

@@ -64,6 +64,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "slope of a covariate": "moves, or differentiates along, a covariate",
     },
     "boosting": {"slope of a covariate": "reads a derivative of mu along a covariate"},
+    "forest": {"slope of a covariate": "reads a derivative of mu along a covariate"},
     "dragonnet": {
         "a policy of the treated share": "depends on the arms of other rows",
         **dict.fromkeys(DOSES, "the treatment is a number; expected arms"),
@@ -88,6 +89,7 @@ KNOWN = {
     "kernel",
     "adversarial",
     "adversarial_net",
+    "forest",
     "compose",
     "kernel_embedding",
     "riesznet",
@@ -100,6 +102,8 @@ KNOWN_CASES = CASES.keys() - (ESTIMANDS.keys() - {"ate", "att", "atc", "ape", "m
 
 def make(name: str, kind: str) -> Learner:
     """A learner with quick settings; the models of a propensity depend on the kind of treatment, "arms" or "number"."""
+    if name == "forest":
+        pytest.importorskip("sklearn")
     return quick_propensity(kind) if name == "propensity" else LEARNERS[name].example()
 
 

@@ -1,0 +1,1 @@
+"""Local Riesz regressions with the weights of random forests."""
