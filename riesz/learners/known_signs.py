@@ -85,6 +85,24 @@ def with_signs(linear: Linked, signs: Array, design: Design, size: Callable[[Arr
     return Linked(g * size(g * linear.observed), values, np.zeros_like(values), links)
 
 
+def mean_sizes(signs: Array, design: Design) -> Array:
+    """The mean of :math:`|rr|` of each component, shape (K,): E_n[m(g)], because E[rr g] = h(g)."""
+    flat = np.zeros((design.components, len(design)))
+    size = with_signs(
+        Linked(flat, np.zeros_like(design.link_weights), np.zeros_like(design.link_weights), design.links),
+        signs,
+        design,
+        np.ones_like,
+    )
+    return design.mean(design.apply(size))
+
+
+def largest(signs: Array, design: Design) -> Array:
+    """The |rr| of a row that carries the weight of all rows of a design, shape (K,)."""
+    shares = design.weights / design.weights.sum()
+    return mean_sizes(signs, design) / float(shares @ shares)
+
+
 def exponential(index: Linked, signs: Array, most: Array, design: Design) -> Linked:
     r"""Representers :math:`g \exp(g f)` from functions f and the signs g, of size up to ``most``, shape (K,)."""
     rr, high = with_signs(index, signs, design, lambda t: np.exp(np.minimum(t, _LARGEST))), most[:, None]

@@ -12,11 +12,11 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.known_signs import known_signs, with_signs
 from riesz.learners.balancing.weights import PSI, Form, Tolerance, Weights, in_the_ball, in_the_cube, of_known_sign
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
+from riesz.learners.known_signs import known_signs, with_signs
 from riesz.learners.linear.learner import Penalty, fit_logistic, need_identification, probability, ridge_coefficients
 from riesz.learners.linear.ridge import make_basis
 from riesz.learners.sparse.dictionary import Dictionary, make_dictionary

@@ -31,7 +31,7 @@ from riesz.errors import LearnerError, listing
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
-from riesz.learners.known_signs import exponential, known_signs
+from riesz.learners.known_signs import exponential, known_signs, largest
 from riesz.learners.linear.entropy import fit_log_linear
 from riesz.learners.linear.ridge import (
     GRID,
@@ -262,8 +262,8 @@ def fit_with_signs(design: Design, penalty: Penalty, rr_penalty: Penalty, signs:
         for c, of_component in enumerate(signs)
     ]
     penalties = {"penalty": chosen, **{f"rr_penalty_{c}": part.penalty for c, part in enumerate(parts)}}
-    theta, most = np.column_stack([part.theta for part in parts]), np.array([part.most for part in parts])
-    return LogLinearFit(mu, theta, signs, most, logistic, penalties)
+    theta = np.column_stack([part.theta for part in parts])
+    return LogLinearFit(mu, theta, signs, largest(signs, design), logistic, penalties)
 
 
 def ridge_coefficients(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:

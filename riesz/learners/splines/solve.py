@@ -114,11 +114,14 @@ class Solutions:
         The r of each component, up to scale; empty if rr follows from propensities.
     logits : tuple of SplineSolution
         The logit of each arm whose membership is modelled, if rr follows from propensities.
+    rr_units : tuple of ndarray, shape (1 + F,)
+        What the features of each r were divided by before they were penalised alike.
     """
 
     mu: SplineSolution
     rr: tuple[SplineSolution, ...]
     logits: tuple[SplineSolution, ...]
+    rr_units: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
         _logistic(sample, mu, choices.penalty) if logistic else mu.solution,
         tuple(candidate.solution for candidate in rr),
         tuple(_logistic(member, arm, choices.rr_penalty) for member, arm in zip(members, arms, strict=True)),
+        tuple(candidate.units for candidate in rr),
     )
 
 
