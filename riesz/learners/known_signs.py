@@ -22,6 +22,7 @@ from riesz.design.design import Design
 from riesz.design.moment import Linked
 from riesz.errors import LearnerError
 from riesz.learners.propensity.representer import arm_coefficients
+from riesz.learners.propensity.smallest import rarest_share, smallest
 
 _LARGEST = 500.0  # exponent
 
@@ -85,22 +86,22 @@ def with_signs(linear: Linked, signs: Array, design: Design, size: Callable[[Arr
     return Linked(g * size(g * linear.observed), values, np.zeros_like(values), links)
 
 
-def mean_sizes(signs: Array, design: Design) -> Array:
-    """The mean of :math:`|rr|` of each component, shape (K,): E_n[m(g)], because E[rr g] = h(g)."""
-    flat = np.zeros((design.components, len(design)))
-    size = with_signs(
-        Linked(flat, np.zeros_like(design.link_weights), np.zeros_like(design.link_weights), design.links),
-        signs,
-        design,
-        np.ones_like,
-    )
-    return design.mean(design.apply(size))
+def largest(design: Design, clip: float | None = None) -> Array:
+    """The largest |rr| of each component that is used where there was no training row, shape (K,).
 
+    The moment's largest weight over the smallest propensity that an rr from propensities would divide by.
 
-def largest(signs: Array, design: Design) -> Array:
-    """The |rr| of a row that carries the weight of all rows of a design, shape (K,)."""
-    shares = design.weights / design.weights.sum()
-    return mean_sizes(signs, design) / float(shares @ shares)
+    Parameters
+    ----------
+    design : Design
+        The training rows.
+    clip : float, optional
+        That propensity; by default the one of :mod:`riesz.learners.propensity.smallest`.
+    """
+    least = max(smallest(len(design), rarest_share(design)) if clip is None else clip, 1.0 / len(design))
+    weights = np.zeros(design.components)
+    np.maximum.at(weights, design.links.component, np.abs(design.link_weights).max(axis=1, initial=0.0))
+    return weights / least
 
 
 def exponential(index: Linked, signs: Array, most: Array, design: Design) -> Linked:

@@ -1,19 +1,19 @@
 r"""Trees for a representer of known sign, by the Kullback-Leibler loss.
 
-With the known sign g of rr, trees sum up to f and :math:`rr = g \exp(g f)`. In the weights q of the observed rows, 0 where g is 0, and
-b of the moment at the readings, as in ``losses.py``, the loss is
+With the known sign g of rr, trees sum up to f and :math:`rr = g \exp(g f)`. In the weights q of the observed rows, 0 where g is
+0, and b of the moment at the readings, as in ``losses.py``, the loss is
 
 .. math:: \sum_p q_p \exp(g_p f_p) - b_p f_p.
 
 Its first derivative is :math:`q\, rr - b`, as that of the Riesz loss, and its second :math:`q\, |rr|`. The latter as hessian would
-allow a leaf with a single observed row whose |rr| is large. So trees are grown on the first derivative over :math:`\sqrt{|rr|}` with
-hessian q: where |rr| varies little, the gain of a split is the same, and LightGBM's least sum of hessians counts observed rows.
-Then a leaf gets the value c at which the loss is smallest,
+allow a leaf with a single observed row whose |rr| is large. So trees are grown on the first derivative over
+:math:`\sqrt{|rr|}` with hessian q: where |rr| varies little, the gain of a split is the same, and LightGBM's least sum of hessians
+counts observed rows. Then a leaf gets the value c at which the loss is smallest,
 
 .. math:: P e^c - N e^{-c} = M
 
-with the sums P and N over the leaf of :math:`q\, |rr|` where g is 1 and -1, and M of b. It is limited to [-1, 1], and f moves by the
-learning rate times c.
+with the sums P and N over the leaf of :math:`q\, |rr|` where g is 1 and -1, and M of b. It is limited to [-1, 1], and f moves by
+the learning rate times c.
 """
 
 from __future__ import annotations

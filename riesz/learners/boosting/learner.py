@@ -35,7 +35,7 @@ _RATES = ((20_000, 0.3), (5_000, 0.2), (0, 0.1))
 _PATIENCE = 1.5  # sum of learning rates without an improvement on held-out rows
 
 #: The number of trees that is best on held-out rows is multiplied by this: boosters are averaged, so bias matters more.
-_MORE = {"mu": 1.5, "riesz": 1.25, "entropy": 1.25, "constrained": 2.0, "propensity": 1.5}
+_MORE = {"mu": 1.5, "riesz": 1.25, "entropy": 1.0, "constrained": 2.0, "propensity": 1.5}
 
 
 @stored
@@ -202,7 +202,7 @@ class Boosting(Learner):
             propensity = trainer.propensities(growth)
         elif signs is not None:
             rr = [trainer.logarithm(component, g, growth) for component, g in enumerate(signs)]
-            most = largest(signs, design)
+            most = largest(design)
         else:
             learn = trainer.perpendicular if self.rr == "constrained" else trainer.representer
             rr = [learn(component, growth) for component in range(design.components)]

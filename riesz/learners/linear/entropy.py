@@ -65,10 +65,13 @@ class LogLinear:
     theta : ndarray, shape (p,)
         Coefficients of the columns, which the sign multiplies.
     penalty : float
+    most : float
+        Its largest size at the rows.
     """
 
     theta: Array
     penalty: float
+    most: float
 
 
 def fit_log_linear(
@@ -108,7 +111,8 @@ def fit_log_linear(
                 "these columns exactly, because some treated or untreated rows have no counterparts. Use rr_penalty='loo' or a "
                 "larger number, or fewer columns."
             ) from None
-    return LogLinear(basis.transform @ coefficients, float(penalty))
+    most = max((float(np.exp(u @ coefficients).max(initial=0.0)) for u, _ in problem.blocks()), default=0.0)
+    return LogLinear(basis.transform @ coefficients, float(penalty), most)
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ class LogLinearFit(Fit):
     signs : ndarray, shape (K, J)
         As in :func:`~riesz.learners.known_signs.known_signs`.
     most : ndarray, shape (K,)
-        Largest value of the representer.
+        Largest size of rr: that at the training rows or, if that is larger, :func:`~riesz.learners.known_signs.largest`.
     logistic : bool
     chosen : mapping
     """
@@ -263,7 +263,8 @@ def fit_with_signs(design: Design, penalty: Penalty, rr_penalty: Penalty, signs:
     ]
     penalties = {"penalty": chosen, **{f"rr_penalty_{c}": part.penalty for c, part in enumerate(parts)}}
     theta = np.column_stack([part.theta for part in parts])
-    return LogLinearFit(mu, theta, signs, largest(signs, design), logistic, penalties)
+    most = np.maximum(largest(design), [part.most for part in parts])
+    return LogLinearFit(mu, theta, signs, most, logistic, penalties)
 
 
 def ridge_coefficients(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:

@@ -19,7 +19,7 @@ from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
-from riesz.learners.known_signs import exponential, known_signs
+from riesz.learners.known_signs import exponential, known_signs, largest
 from riesz.learners.linear.learner import Penalty, need_identification, probability
 from riesz.learners.propensity.representer import (
     arm_coefficients,
@@ -28,10 +28,11 @@ from riesz.learners.propensity.representer import (
     linked_at_arms,
     need_arms,
 )
+from riesz.learners.propensity.smallest import rarest_share, smallest
 from riesz.learners.splines.feature_sets import Sample
 from riesz.learners.splines.features import Factors, Shares, derivatives_at, factors_at, factors_observed
 from riesz.learners.splines.log_linear import log_linear
-from riesz.learners.splines.propensities import WHO, derivable, probabilities, rarest_share, smallest
+from riesz.learners.splines.propensities import WHO, derivable, probabilities
 from riesz.learners.splines.solve import Choices, SplineSolution, solve
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
@@ -69,7 +70,8 @@ class Splines(Learner):
         Whether covariates' features that were chosen for rr join mu, and those of mu join rr.
     clip : float, optional
         The smallest propensity that rr divides by; by default :math:`5 / (\sqrt{n} \log n)` with n distinct training rows (Gruber,
-        Phillips, Lee and van der Laan 2022), at most 0.1 and at most half of the rarest arm's share.
+        Phillips, Lee and van der Laan 2022), at most 0.1 and at most half of the rarest arm's share. With ``rr="entropy"``, 1 over
+        this number times the moment's largest weight limits \|rr\| where it exceeds that of all training rows.
 
     Notes
     -----
@@ -313,6 +315,7 @@ class Prepared:
         rr, most = solved.rr, None
         if self.signs is not None:
             rr, most = log_linear(sample, rr, solved.rr_units, self.signs, self.choices.rr_penalty)
+            most = np.maximum(most, largest(design, self.clip))
         fit = SplinesFit(self.expansions, self.shares, (solved.mu, *rr), logistic, solved.logits, clip, clipped)
         return replace(fit, signs=self.signs, most=most)
 

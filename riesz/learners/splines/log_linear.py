@@ -1,17 +1,18 @@
 r"""The logarithm of a representer of known sign on the features that were chosen for the constrained one.
 
-Where :math:`\phi'\theta` is small, :math:`g \exp(g\, \phi'\theta)` is g plus :math:`\phi'\theta`, so that the features that lower the
-squared Riesz loss of the latter serve the former. They stay, with their relative penalties, and the
-leave-one-out Kullback-Leibler loss chooses the size of all penalties.
+Where :math:`\phi'\theta` is small, :math:`g \exp(g\, \phi'\theta)` is g plus :math:`\phi'\theta`, so that the features that lower
+the squared Riesz loss of the latter serve the former. They stay, with their relative penalties, and the leave-one-out
+Kullback-Leibler loss chooses the size of all penalties.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from riesz.arrays import Array
 from riesz.design.derived import with_columns
-from riesz.learners.known_signs import largest
 from riesz.learners.linear.entropy import fit_log_linear
 from riesz.learners.linear.learner import Penalty
 from riesz.learners.linear.ridge import GRID, make_basis
@@ -39,12 +40,13 @@ def log_linear(
     -------
     tuple of SplineSolution
     ndarray, shape (K,)
-        The largest size of each representer.
+        The largest size of each representer at the rows.
     """
-    solutions = []
+    solutions, most = [], []
     for c, (solution, scale) in enumerate(zip(chosen, units, strict=True)):
         columns = with_columns(sample.design, sample.pool(solution.features).phi)
         basis = make_basis(columns, columns.weights, columns.y[None], units=scale, seed=sample.seed)
         learned = fit_log_linear(columns, basis, c, signs[c], penalty, GRID[1:], "Splines")
         solutions.append(SplineSolution(solution.features, learned.theta, learned.penalty))
-    return tuple(solutions), largest(signs, sample.design)
+        most.append(learned.most)
+    return tuple(solutions), np.array(most)
