@@ -32,7 +32,7 @@ def known_signs(sample: Design, who: str, instead: str) -> Array:
 
     Refuses a moment whose representer may have either sign; the error names the learner that needs it, and what to use instead.
     """
-    if sample.strata is not None and sample.covariates.size:
+    if sample.strata is not None:
         try:
             coefficients = arm_coefficients(sample, who)
         except LearnerError:  # a covariate is moved, or a derivative is read

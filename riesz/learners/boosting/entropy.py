@@ -56,6 +56,10 @@ class Entropy:
         """The sum over the training rows."""
         return float(self.sums.curvature @ self.sizes(f) - self.sums.slope @ f)
 
+    def derivative(self, f: Array) -> Array:
+        """The derivative of that sum along f at the points, shape (points,)."""
+        return self.sums.curvature * self.signs * self.sizes(f) - self.sums.slope
+
     def held_out(self, f: Array) -> float:
         """The sum over the held-out rows."""
         return float(self.sums.held_curvature @ self.sizes(f) - self.sums.held_slope @ f)
@@ -85,10 +89,10 @@ class EntropyDescent(DescentWithLeaves):
         self._loss, self._rate, self._f = loss, growth.learning_rate, np.full(points, start)
 
     def _gradient(self) -> tuple[Array, Array]:
-        sums, sizes = self._loss.sums, self._loss.sizes(self._f)
+        sizes = self._loss.sizes(self._f)
         self.held_out = self._loss.held_out(self._f)
         root = np.sqrt(np.where(sizes > 0.0, sizes, 1.0))
-        return (sums.curvature * self._loss.signs * sizes - sums.slope) / root, sums.curvature
+        return self._loss.derivative(self._f) / root, self._loss.sums.curvature
 
     def _values(self, leaf: npt.NDArray[np.intp], leaves: int) -> Array:
         values = self._rate * self._loss.best_constants(self._f, leaf, leaves)

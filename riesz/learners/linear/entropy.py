@@ -100,19 +100,19 @@ def fit_log_linear(
         The learner, for the error if there is no solution.
     """
     problem = Problem.of(design, basis, component, signs)
-    if penalty == "loo":
-        penalty, coefficients = _choose(problem, grid)
-    else:
-        try:
-            coefficients = problem.solve(float(penalty), np.zeros(basis.rank))
-        except NoSolution:
-            raise LearnerError(
-                f"{who}(rr_penalty={penalty:g}) has no solution on a training set: no weights of the representer's sign balance "
-                "these columns exactly, because some treated or untreated rows have no counterparts. Use rr_penalty='loo' or a "
-                "larger number, or fewer columns."
-            ) from None
+    try:
+        if penalty == "loo":
+            chosen, coefficients = _choose(problem, grid)
+        else:
+            chosen, coefficients = float(penalty), problem.solve(float(penalty), np.zeros(basis.rank))
+    except NoSolution:
+        raise LearnerError(
+            f"{who}(rr='entropy', rr_penalty={penalty!r}) has no solution on a training set: no weights of the representer's sign "
+            "balance these columns, because some treated or untreated rows have no counterparts. Use rr_penalty='loo' or a larger "
+            f"number, fewer columns, or riesz.{who}(), whose representer may have either sign."
+        ) from None
     most = max((float(np.exp(u @ coefficients).max(initial=0.0)) for u, _ in problem.blocks()), default=0.0)
-    return LogLinear(basis.transform @ coefficients, float(penalty), most)
+    return LogLinear(basis.transform @ coefficients, chosen, most)
 
 
 @dataclass(frozen=True)
@@ -208,12 +208,14 @@ class Problem:
         assert self.design.groups is not None
         order = np.argsort(self.design.groups, kind="stable")
         clusters = np.split(order, np.flatnonzero(np.diff(self.design.groups[order])) + 1)
+        values, vectors = np.linalg.eigh(inverse)
+        half = vectors * np.sqrt(np.clip(values, 0.0, None))
         total = weight = 0.0
         for number in draw_part(len(clusters), _MOST_CLUSTERS, self.basis.seed):
             rows = clusters[number]
             u, m, share = self._rows(self.design.take(rows), rows)
             r = np.exp(u @ theta) * (self.g[rows] != 0)
-            step = _step_without(u, share * r, inverse, (share * r) @ u - share @ m)
+            step = _step_without(u, share * r, half, (share * r) @ u - share @ m)
             if step is None:
                 return np.inf
             total += float(share @ (r * _exp(u @ step) - m @ (theta + step)))
@@ -227,19 +229,20 @@ class Problem:
         return (z @ transform) * self.g[rows, None], m, self.basis.shares[rows]
 
 
-def _step_without(u: Array, curvature: Array, inverse: Array, gradient: Array) -> Array | None:
-    """The Newton step without a cluster, whose gradient is given; None if some direction varies in it alone."""
-    root = u * np.sqrt(curvature)[:, None]
-    along, step = root @ inverse, inverse @ gradient
-    if len(u) <= len(inverse):
-        values, vectors = np.linalg.eigh(along @ root.T)
-        if len(values) and values[-1] > 1.0 - _ALONE:
-            return None
-        return np.asarray(step + along.T @ (vectors @ ((vectors.T @ (root @ step)) / (1.0 - values))))
-    system = np.eye(len(inverse)) - inverse @ (root.T @ root)
-    if np.linalg.cond(system) > 1.0 / _ALONE:
+def _step_without(u: Array, curvature: Array, half: Array, gradient: Array) -> Array | None:
+    """The Newton step without a cluster, of which it is the gradient; None if some direction varies in the cluster alone.
+
+    With all second derivatives H, whose inverse is half half', and R the cluster's rows of u times the roots of their curvatures,
+    it is half (I - half'R'R half)^-1 half'gradient. Eigenvalues are those of the smaller of two products.
+    """
+    root, along = (u * np.sqrt(curvature)[:, None]) @ half, half.T @ gradient
+    small = len(root) < root.shape[1]
+    values, vectors = np.linalg.eigh(root @ root.T if small else root.T @ root)
+    if values.size and values[-1] > 1.0 - _ALONE:
         return None
-    return np.asarray(np.linalg.solve(system, step))
+    if small:
+        return np.asarray(half @ (along + root.T @ (vectors @ ((vectors.T @ (root @ along)) / (1.0 - values)))))
+    return np.asarray(half @ (vectors @ ((vectors.T @ along) / (1.0 - values))))
 
 
 def _exp(t: Array) -> Array:

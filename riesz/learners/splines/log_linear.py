@@ -19,6 +19,8 @@ from riesz.learners.linear.ridge import GRID, make_basis
 from riesz.learners.splines.feature_sets import Sample
 from riesz.learners.splines.solve import SplineSolution
 
+_LEAST = 1e-6  # relative penalty, in units of a feature's mean square: without overlap there is no solution with less
+
 
 def log_linear(
     sample: Sample, chosen: Sequence[SplineSolution], units: Sequence[Array], signs: Array, penalty: Penalty
@@ -45,6 +47,8 @@ def log_linear(
     solutions, most = [], []
     for c, (solution, scale) in enumerate(zip(chosen, units, strict=True)):
         columns = with_columns(sample.design, sample.pool(solution.features).phi)
+        size = np.average(columns.z**2, axis=0, weights=columns.weights)
+        scale = np.sqrt(np.maximum(scale**2, _LEAST * size))
         basis = make_basis(columns, columns.weights, columns.y[None], units=scale, seed=sample.seed)
         learned = fit_log_linear(columns, basis, c, signs[c], penalty, GRID[1:], "Splines")
         solutions.append(SplineSolution(solution.features, learned.theta, learned.penalty))
