@@ -156,6 +156,7 @@ def _is_design(node: ast.expr) -> bool:
 #: Modules that may use the whole sample of a fold's design, and for what.
 WHOLE_SAMPLE = {
     "learners.balancing.learner": "the dictionary is made once per sample; the signs of rr in its arms",
+    "learners.linear.learner": "the signs of rr in its arms",
     "learners.boosting.fits": "the moment is a function of the whole sample",
     "learners.boosting.learner": "points and bins are made once per sample",
     "learners.compose": "one copy of the sample, with another family, for all folds",

@@ -88,12 +88,20 @@ class Boosting(Learner):
     oracle's, and mean squared error of rr relative to its square: ``"constrained"`` 0.73, 1.00, 0.15; ``"riesz"`` 0.77, 1.08,
     0.16; ``"propensity"`` 0.68, 1.05, 0.15. Differences of 0.1 in the first number are within its error.
 
+    With ``rr="entropy"`` trees sum up to f, and :math:`rr = g \exp(g f)`. Their leaves get the values that are best for the
+    Kullback-Leibler loss, at most 1 in size; the same bound on observed rows holds. \|rr\| is at most the moment's largest weight
+    over the smallest propensity that :class:`~riesz.Splines` divide by. On 25 random worlds (even seeds 24 to 72, as above) the
+    three numbers were 0.74, 1.02 and 0.14; those of ``"constrained"`` 0.70, 0.99, 0.15, of ``"riesz"`` 0.76, 1.08, 0.17 and of
+    ``"propensity"`` 0.71, 1.04, 0.17.
+
     LightGBM runs with one thread, in deterministic mode: the same seed gives the same bits in every thread and process.
 
     References
     ----------
     Friedman (2001), "Greedy function approximation: a gradient boosting machine".
     Lee and Schuler (2025), "RieszBoost: gradient boosting for Riesz regression".
+    Kato (2025), "Direct debiased machine learning via Bregman divergence minimization".
+    Hines and Miles (2025), "Learning density ratios in causal inference using Bregman-Riesz regression".
     Ke et al. (2017), "LightGBM: a highly efficient gradient boosting decision tree".
 
     Examples

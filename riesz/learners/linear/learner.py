@@ -84,6 +84,8 @@ class Linear(Learner):
     With ``rr="entropy"`` it is :math:`rr = g \exp(g\, z'\theta)`, which is zero in arms that the moment does not read. With
     ``rr_penalty=0`` and ``folds=1`` these are the weights of entropy balancing, :math:`E_n[rr\, z] = E_n[m(z)]`; there may be none
     if overlap is weak. Penalties are compared by an approximate leave-one-out loss: one Newton step without the row or cluster.
+    At other rows \|rr\| is limited to its largest value at the training rows or, if that is larger, to the moment's largest weight
+    over the smallest propensity that :class:`~riesz.Splines` divide by.
 
     References
     ----------
