@@ -4,8 +4,8 @@ With arms, rr in arm j is :math:`\sum_i p_i(x) w_i(j, x) / p_j(x)` for the weigh
 arm j: it has the sign of these weights, and is zero where nothing is read. A moment whose readings are all values, not derivatives,
 and have non-negative weights has a non-negative representer for any treatment.
 
-Such a representer is :math:`g\, s(g f)` for a linear function f and a positive function s: the exponential, for
-``rr="entropy"``.
+Such a representer is :math:`g\, s(g f)` for a linear function f and a positive function s. For ``rr="entropy"`` s is the
+exponential, and the sign is multiplied by the best constant in each arm, so that a penalty shrinks rr towards it.
 
 Shapes: n rows, K components, J arms.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from riesz.arrays import Array
+from riesz.arrays import Array, ratio
 from riesz.design.arm_numbers import arm_numbers
 from riesz.design.design import Design
 from riesz.design.moment import Linked
@@ -60,19 +60,19 @@ def _refuse(who: str, instead: str) -> None:
 
 
 def signs_at(signs: Array, treatment: Array) -> Array:
-    """The signs of each component at treatments of shape (n, t), shape (K, n); (K, 1) if they are the same for all."""
+    """The signs (or levels) of each component at treatments of shape (n, t), shape (K, n); (K, 1) if they are the same for all."""
     return signs if signs.shape[1] == 1 else signs[:, arm_numbers(treatment)]
 
 
 def with_signs(linear: Linked, signs: Array, design: Design, size: Callable[[Array], Array]) -> Linked:
-    r"""Representers :math:`g\, s(g f)` from functions f and the signs g; moments of known sign read no derivatives.
+    r"""Representers :math:`\ell\, s(g f)` from functions f and levels of sign g; moments of known sign read no derivatives.
 
     Parameters
     ----------
     linear : Linked
         f of each component.
     signs : ndarray, shape (K, J)
-        From :func:`known_signs`.
+        From :func:`known_signs` or :func:`levels`.
     design : Design
     size : callable
         s, for arrays of any shape.
@@ -82,8 +82,8 @@ def with_signs(linear: Linked, signs: Array, design: Design, size: Callable[[Arr
     values = np.empty_like(linear.values)
     for link, (component, reading) in enumerate(zip(links.component, links.reading, strict=True)):
         sign = signs_at(signs[component][None], readings[reading].treatment)[0]
-        values[link] = sign * size(sign * linear.values[link])
-    return Linked(g * size(g * linear.observed), values, np.zeros_like(values), links)
+        values[link] = sign * size(np.sign(sign) * linear.values[link])
+    return Linked(g * size(np.sign(g) * linear.observed), values, np.zeros_like(values), links)
 
 
 def largest(design: Design, clip: float | None = None) -> Array:
@@ -104,8 +104,24 @@ def largest(design: Design, clip: float | None = None) -> Array:
     return weights / least
 
 
-def exponential(index: Linked, signs: Array, most: Array, design: Design) -> Linked:
-    r"""Representers :math:`g \exp(g f)` from functions f and the signs g, of size up to ``most``, shape (K,)."""
-    rr, high = with_signs(index, signs, design, lambda t: np.exp(np.minimum(t, _LARGEST))), most[:, None]
+def levels(signs: Array, design: Design) -> Array:
+    r"""The best constant rr in each arm, shape (K, J), with the known signs: :math:`E_n[m(1\{A = j\})] / P(A = j)`.
+
+    Zero where the sign is; the sign itself where there is no such constant of that sign.
+    """
+    shares, links = design.weights / design.weights.sum(), design.links
+    sizes, arms = np.zeros(signs.shape), signs.shape[1]
+    for component, reading, weight in zip(links.component, links.reading, design.link_weights, strict=True):
+        treatment = design.readings()[reading].treatment
+        at = np.zeros(len(design), dtype=np.intp) if arms == 1 else arm_numbers(treatment)
+        sizes[component] += np.bincount(at, weight * shares, minlength=arms)
+    rows = np.ones(1) if arms == 1 else np.bincount(arm_numbers(design.treatment), shares, minlength=arms)
+    sizes = ratio(np.abs(signs) * sizes, np.broadcast_to(rows, sizes.shape), otherwise=0.0)
+    return np.where(sizes * signs > 0.0, sizes, signs)
+
+
+def exponential(index: Linked, levels: Array, most: Array, design: Design) -> Linked:
+    r"""Representers :math:`\ell \exp(g f)` from functions f and levels, whose signs are g, of size up to ``most``, shape (K,)."""
+    rr, high = with_signs(index, levels, design, lambda t: np.exp(np.minimum(t, _LARGEST))), most[:, None]
     at_links = high[rr.links.component]
     return Linked(np.clip(rr.observed, -high, high), np.clip(rr.values, -at_links, at_links), rr.slopes, rr.links)

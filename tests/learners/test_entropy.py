@@ -16,7 +16,7 @@ from riesz.design.design import Design
 from riesz.learners.boosting.engine import Growth, boost, make_dataset
 from riesz.learners.boosting.entropy import Entropy, EntropyDescent
 from riesz.learners.boosting.losses import Quadratic
-from riesz.learners.known_signs import known_signs, largest
+from riesz.learners.known_signs import known_signs, largest, levels
 from riesz.learners.linear.entropy import Problem, _step_without
 from riesz.learners.linear.ridge import make_basis
 
@@ -76,7 +76,7 @@ def problem_of(
 ) -> Problem:
     design = riesz.estimate(formula, frame, estimand, learner="linear", **options).model.blueprint.design
     basis = make_basis(design, design.weights, design.y[None])
-    return Problem.of(design, basis, 0, known_signs(design, "a learner", "another")[0])
+    return Problem.of(design, basis, 0, levels(known_signs(design, "a learner", "another"), design)[0])
 
 
 @pytest.mark.parametrize("estimand", [riesz.ATE(), riesz.ATT(), riesz.Mean(0)], ids=str)
@@ -87,8 +87,8 @@ def test_derivatives_of_the_loss_are_finite_differences(binary_frame: pd.DataFra
     np.testing.assert_allclose(gradient, approx_fprime(theta, lambda t: problem.expand(t, 0.3)[0], 1e-7), atol=1e-5)
     np.testing.assert_allclose(hessian, approx_fprime(theta, lambda t: problem.expand(t, 0.3)[1], 1e-7), atol=1e-5)
     design, index = problem.design, problem.basis.transform @ theta
-    rr, shares = np.exp(problem.g * (design.z @ index)) * (problem.g != 0), problem.basis.shares
-    by_hand = shares[problem.g != 0] @ rr[problem.g != 0] - shares @ design.moment_rows(0) @ index
+    rr, shares = np.exp(np.sign(problem.level) * (design.z @ index)) * np.abs(problem.level), problem.basis.shares
+    by_hand = shares @ rr - shares @ design.moment_rows(0) @ index
     by_hand += 0.15 * problem.basis.penalty @ theta**2
     assert problem.expand(theta, 0.3)[0] == pytest.approx(by_hand)
 
@@ -100,19 +100,20 @@ def test_the_leave_one_out_loss_is_nearly_that_of_solving_again(
     data = binary_frame.head(120)
     problem = problem_of(data, riesz.ATE(), cluster=cluster)
     units = np.arange(120) if cluster is None else data[cluster].to_numpy()
-    u = (problem.design.z @ problem.basis.transform) * problem.g[:, None]
+    u = (problem.design.z @ problem.basis.transform) * np.sign(problem.level)[:, None]
     m = problem.design.moment_rows(0) @ problem.basis.transform
+    b = np.abs(problem.level)
     for lam in (1.0, 0.1, 0.01):
         theta, total = problem.solve(lam, np.zeros(problem.basis.rank)), 0.0
         for unit in np.unique(units):
             out = units == unit
             again = theta.copy()
             for _ in range(50):
-                r = np.exp(u[~out] @ again)
+                r = b[~out] * np.exp(u[~out] @ again)
                 gradient = (r @ u[~out] - m[~out].sum(axis=0)) / 120 + lam * problem.basis.penalty * again
                 hessian = (u[~out].T * r) @ u[~out] / 120 + np.diag(lam * problem.basis.penalty)
                 again -= np.linalg.solve(hessian, gradient)
-            total += float(np.sum(np.exp(u[out] @ again) - m[out] @ again)) / 120
+            total += float(np.sum(b[out] * np.exp(u[out] @ again) - m[out] @ again)) / 120
         assert problem.left_out(theta, lam) == pytest.approx(total, abs=0.03)
         assert problem.expand(theta, 0.0)[0] < total
 
@@ -275,7 +276,7 @@ def test_settings_are_checked(cls: Any) -> None:
 
 def tree_loss(seed: int) -> Entropy:
     rng = np.random.default_rng(seed)
-    signs = rng.choice([-1.0, 0.0, 1.0], 60)
+    signs = rng.choice([-2.0, 0.0, 1.5], 60)
     curvature = np.where(signs != 0, rng.uniform(0, 2, 60), 0.0)
     return Entropy(signs, Quadratic(curvature, rng.normal(size=60), curvature[::-1].copy(), rng.normal(size=60)))
 
@@ -284,7 +285,9 @@ def test_derivatives_of_the_loss_of_trees_are_finite_differences() -> None:
     loss = tree_loss(1)
     f = np.random.default_rng(2).normal(size=60)
     np.testing.assert_allclose(loss.derivative(f), approx_fprime(f, loss.loss, 1e-7), atol=1e-5)
-    by_hand = loss.sums.held_curvature @ (np.exp(loss.signs * f) * (loss.signs != 0)) - loss.sums.held_slope @ f
+    by_hand = (
+        loss.sums.held_curvature @ (np.abs(loss.levels) * np.exp(np.sign(loss.levels) * f)) - loss.sums.held_slope @ f
+    )
     assert loss.held_out(f) == pytest.approx(by_hand)
 
 
@@ -329,7 +332,7 @@ def test_trees_of_another_sign_are_refused_in_files(binary_frame: pd.DataFrame) 
     result = riesz.ate("y ~ treat(a) + x1", binary_frame, learner=learner, folds=1)
     design: Design = result.model.blueprint.design
     stored = learner.store(result._crossfit.fits[0])
-    assert learner.restore([stored], design)[0].signs.tolist() == [[-1.0, 1.0]]
+    assert learner.restore([stored], design)[0].levels.shape == (1, 2)
     for other in ("riesz", "constrained"):
         with pytest.raises(ValueError, match="trees of other settings"):
             riesz.Boosting(rr=other).restore([stored], design)

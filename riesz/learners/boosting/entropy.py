@@ -1,9 +1,9 @@
 r"""Trees for a representer of known sign, by the Kullback-Leibler loss.
 
-With the known sign g of rr, trees sum up to f and :math:`rr = g \exp(g f)`. In the weights q of the observed rows, 0 where g is
-0, and b of the moment at the readings, as in ``losses.py``, the loss is
+With the known sign g of rr and the size a of the best constant in each arm, trees sum up to f and :math:`rr = g\, a \exp(g f)`.
+In the weights q of the observed rows, 0 where g is 0, and b of the moment at the readings, as in ``losses.py``, the loss is
 
-.. math:: \sum_p q_p \exp(g_p f_p) - b_p f_p.
+.. math:: \sum_p q_p a_p \exp(g_p f_p) - b_p f_p.
 
 Its first derivative is :math:`q\, rr - b`, as that of the Riesz loss, and its second :math:`q\, |rr|`. The latter as hessian would
 allow a leaf with a single observed row whose |rr| is large. So trees are grown on the first derivative over
@@ -39,18 +39,18 @@ class Entropy:
 
     Attributes
     ----------
-    signs : ndarray, shape (points,)
-        g.
+    levels : ndarray, shape (points,)
+        g a.
     sums : Quadratic
         q as curvature and b as slope, of the training rows and of the held-out rows.
     """
 
-    signs: Array
+    levels: Array
     sums: Quadratic
 
     def sizes(self, f: Array) -> Array:
         """|rr| at the points, shape (points,), 0 where g is 0."""
-        return np.where(self.signs != 0.0, np.exp(np.clip(self.signs * f, -_LARGEST, _LARGEST)), 0.0)
+        return np.abs(self.levels) * np.exp(np.clip(np.sign(self.levels) * f, -_LARGEST, _LARGEST))
 
     def loss(self, f: Array) -> float:
         """The sum over the training rows."""
@@ -58,7 +58,7 @@ class Entropy:
 
     def derivative(self, f: Array) -> Array:
         """The derivative of that sum along f at the points, shape (points,)."""
-        return self.sums.curvature * self.signs * self.sizes(f) - self.sums.slope
+        return self.sums.curvature * np.sign(self.levels) * self.sizes(f) - self.sums.slope
 
     def held_out(self, f: Array) -> float:
         """The sum over the held-out rows."""
@@ -69,7 +69,11 @@ class Entropy:
         sizes = self.sums.curvature * self.sizes(f)
         positive, negative, moment = (
             np.bincount(leaf, values, minlength=leaves).astype(np.float64)
-            for values in (np.where(self.signs > 0, sizes, 0.0), np.where(self.signs < 0, sizes, 0.0), self.sums.slope)
+            for values in (
+                np.where(self.levels > 0, sizes, 0.0),
+                np.where(self.levels < 0, sizes, 0.0),
+                self.sums.slope,
+            )
         )
         least = _LEAST * (positive + negative) + 1e-300
         p, n = np.maximum(positive, least), np.maximum(negative, least)
@@ -83,7 +87,7 @@ class EntropyDescent(DescentWithLeaves):
     """Boosting of f."""
 
     def __init__(self, data: Any, loss: Entropy, growth: Growth, seed: int) -> None:
-        points = len(loss.signs)
+        points = len(loss.levels)
         start = _best_start(loss)
         super().__init__(data, points, growth, seed, start)
         self._loss, self._rate, self._f = loss, growth.learning_rate, np.full(points, start)
@@ -102,7 +106,7 @@ class EntropyDescent(DescentWithLeaves):
 
 def _best_start(loss: Entropy) -> float:
     """The best constant, in a few steps of at most 1."""
-    f, one_leaf = np.zeros(len(loss.signs)), np.zeros(len(loss.signs), dtype=np.intp)
+    f, one_leaf = np.zeros(len(loss.levels)), np.zeros(len(loss.levels), dtype=np.intp)
     for _ in range(20):
         f += loss.best_constants(f, one_leaf, 1)
     return float(f[0])

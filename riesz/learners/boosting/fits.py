@@ -49,7 +49,7 @@ def probability_of(bag: Bag, columns: Array) -> Array:
 
 @dataclass(frozen=True)
 class BoostingFit(Fit):
-    """Boosters of mu and rr.
+    r"""Boosters of mu and rr.
 
     Attributes
     ----------
@@ -64,8 +64,8 @@ class BoostingFit(Fit):
     clip : float
     trees : mapping of str to float
         Their numbers, for :meth:`details`.
-    signs : ndarray, shape (K, J), or None
-        Known signs g of rr, if ``rr`` gives g log|rr|.
+    levels : ndarray, shape (K, J), or None
+        The best constant rr in each arm, if ``rr`` gives the logarithm of \|rr\| over its size, times its sign.
     most : ndarray, shape (K,), or None
         Largest size of rr, if its signs are known.
     """
@@ -77,7 +77,7 @@ class BoostingFit(Fit):
     constrained: bool
     clip: float
     trees: Mapping[str, float]
-    signs: Array | None = None
+    levels: Array | None = None
     most: Array | None = None
 
     def predict(self, design: Design) -> Predictions:
@@ -98,8 +98,8 @@ class BoostingFit(Fit):
         if self.constrained:
             beta = design.anchor
             rr = Linked(beta.observed - rr.observed, beta.values - rr.values, rr.slopes, rr.links)
-        if self.signs is not None and self.most is not None:
-            rr = exponential(rr, self.signs, self.most, design)
+        if self.levels is not None and self.most is not None:
+            rr = exponential(rr, self.levels, self.most, design)
         return Predictions(mu, rr, scale_free=self.constrained)
 
     def _linked(self, design: Design, table: Table) -> Linked:
@@ -130,7 +130,7 @@ class BoostingFit(Fit):
         mu, *others = (tuple(forest.stored() for forest in bag) for bag in (self.mu, *self.rr, *self.propensity))
         rr, propensity = tuple(others[: len(self.rr)]), tuple(others[len(self.rr) :])
         return StoredBoosting(
-            mu, rr, propensity, self.logistic, self.constrained, self.clip, self.trees, self.signs, self.most
+            mu, rr, propensity, self.logistic, self.constrained, self.clip, self.trees, self.levels, self.most
         )
 
 
@@ -146,7 +146,7 @@ class StoredBoosting:
     constrained: bool
     clip: float
     trees: Mapping[str, float]
-    signs: Array | None = None
+    levels: Array | None = None
     most: Array | None = None
 
     def restore(self, sample: Design, form: str, clip: float) -> BoostingFit:
@@ -159,9 +159,9 @@ class StoredBoosting:
         settings = (self.logistic, self.constrained, self.clip)
         if settings != (sample.family == "binomial", form == "constrained", clip):
             raise ValueError("trees of other settings")
-        if (self.signs is not None, self.most is not None) != (form == "entropy", form == "entropy"):
+        if (self.levels is not None, self.most is not None) != (form == "entropy", form == "entropy"):
             raise ValueError("trees of other settings")
-        if self.signs is not None and self.signs.shape not in (
+        if self.levels is not None and self.levels.shape not in (
             (sample.components, 1),
             (sample.components, treatments + 1),
         ):

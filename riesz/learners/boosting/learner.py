@@ -18,7 +18,7 @@ from riesz.learners.boosting.fits import DERIVES, BoostingFit
 from riesz.learners.boosting.on_splines import OnSplinesFit, fit_on_splines, suits
 from riesz.learners.boosting.training import PARTS, Sample, Trainer, make_sample
 from riesz.learners.check_settings import check_number, check_settings
-from riesz.learners.known_signs import known_signs, largest
+from riesz.learners.known_signs import known_signs, largest, levels
 from riesz.learners.linear.learner import need_identification
 from riesz.learners.propensity.representer import need_arms
 from riesz.learners.splines.learner import Prepared, Splines
@@ -88,11 +88,11 @@ class Boosting(Learner):
     oracle's, and mean squared error of rr relative to its square: ``"constrained"`` 0.73, 1.00, 0.15; ``"riesz"`` 0.77, 1.08,
     0.16; ``"propensity"`` 0.68, 1.05, 0.15. Differences of 0.1 in the first number are within its error.
 
-    With ``rr="entropy"`` trees sum up to f, and :math:`rr = g \exp(g f)`. Their leaves get the values that are best for the
-    Kullback-Leibler loss, at most 1 in size; the same bound on observed rows holds. \|rr\| is at most the moment's largest weight
-    over the smallest propensity that :class:`~riesz.Splines` divide by. On 25 random worlds (even seeds 24 to 72, as above) the
-    three numbers were 0.74, 1.02 and 0.14; those of ``"constrained"`` 0.70, 0.99, 0.15, of ``"riesz"`` 0.76, 1.08, 0.17 and of
-    ``"propensity"`` 0.71, 1.04, 0.17.
+    With ``rr="entropy"`` trees sum up to f, and :math:`rr = g\, b \exp(g f)` with the best constant g b in each arm. Their
+    leaves get the values that are best for the Kullback-Leibler loss, at most 1 in size; the same bound on observed rows holds.
+    \|rr\| is at most the moment's largest weight over the smallest propensity that :class:`~riesz.Splines` divide by. On 25
+    random worlds (even seeds 24 to 72, as above) the three numbers were 0.74, 1.02 and 0.14; those of ``"constrained"`` 0.70,
+    0.99, 0.15, of ``"riesz"`` 0.76, 1.08, 0.17 and of ``"propensity"`` 0.71, 1.04, 0.17.
 
     LightGBM runs with one thread, in deterministic mode: the same seed gives the same bits in every thread and process.
 
@@ -205,11 +205,12 @@ class Boosting(Learner):
         growth = self._growth(len(design), design.strata is not None)
         mu = trainer.outcome(growth)
         growth = replace(growth, more=_MORE[self.rr])
-        rr, propensity, most = [], [], None
+        rr, propensity, most, constants = [], [], None, None
         if self.rr == "propensity":
             propensity = trainer.propensities(growth)
         elif signs is not None:
-            rr = [trainer.logarithm(component, g, growth) for component, g in enumerate(signs)]
+            constants = levels(signs, design)
+            rr = [trainer.logarithm(component, of_arms, growth) for component, of_arms in enumerate(constants)]
             most = largest(design)
         else:
             learn = trainer.perpendicular if self.rr == "constrained" else trainer.representer
@@ -218,7 +219,7 @@ class Boosting(Learner):
         numbers = {f"{name}_trees_{c}": bag[0].trees for c, bag in enumerate(propensity or rr)}
         trees = {name: float(number) for name, number in {"mu_trees": mu[0].trees, **numbers}.items()}
         logistic, constrained = design.family == "binomial", self.rr == "constrained"
-        return BoostingFit(mu, rr, propensity, logistic, constrained, self.clip, trees, signs, most)
+        return BoostingFit(mu, rr, propensity, logistic, constrained, self.clip, trees, constants, most)
 
     def _growth(self, n: int, arms: bool) -> Growth:
         """How trees of mu grow on a training set of n rows: what is not set depends on n."""

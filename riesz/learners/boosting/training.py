@@ -116,13 +116,13 @@ class Trainer:
         losses = self._quadratics(self._rows_of(lines), curvature, slope)
         return self._descend(subset(self._sample.points, lines), losses, growth)
 
-    def logarithm(self, component: int, signs: Array, growth: Growth) -> list[Grown]:
-        """Boosters of g log|rr| for the known signs g of a component in each arm, shape (J,), by the Kullback-Leibler loss."""
+    def logarithm(self, component: int, levels: Array, growth: Growth) -> list[Grown]:
+        """Boosters of rr by the Kullback-Leibler loss, from its best constants in each arm, shape (J,)."""
         lines, curvature, slope = self._moment(component)
-        g = np.broadcast_to(signs if len(signs) == 1 else signs[self._sample.table.arms[lines]], len(lines))
-        sums = self._quadratics(self._rows_of(lines), np.abs(g) * curvature, slope)
+        level = np.broadcast_to(levels if len(levels) == 1 else levels[self._sample.table.arms[lines]], len(lines))
+        sums = self._quadratics(self._rows_of(lines), np.abs(np.sign(level)) * curvature, slope)
         data = subset(self._sample.points, lines)
-        courses = [EntropyDescent(data, Entropy(g, part), growth, self._seed + j) for j, part in enumerate(sums)]
+        courses = [EntropyDescent(data, Entropy(level, part), growth, self._seed + j) for j, part in enumerate(sums)]
         return boost(courses, growth)
 
     def perpendicular(self, component: int, growth: Growth) -> list[Grown]:

@@ -1,22 +1,22 @@
 r"""A Riesz representer of known sign whose logarithm is linear in the columns, by the Kullback-Leibler loss.
 
-With the known sign g(a) of rr, which is -1, 0 or 1, let :math:`rr = g \exp(g\, z'\theta)`. Riesz regression with the Bregman
-divergence of :math:`w \log w - w` minimises
+With the known sign g(a) of rr, which is -1, 0 or 1, and the size b(a) of the best constant in each arm, let
+:math:`rr = g\, b \exp(g\, z'\theta)`. Riesz regression with the Bregman divergence of :math:`w \log w - w` minimises
 
 .. math:: E_n[|rr|] - E_n[m(g \log |rr|)] + \tfrac{\lambda}{2} \theta'D\theta
-    = E_n[\exp(g\, z'\theta)] - E_n[m(z)]'\theta + \tfrac{\lambda}{2} \theta'D\theta,
+    = E_n[b \exp(g\, z'\theta)] - E_n[m(z)]'\theta + \tfrac{\lambda}{2} \theta'D\theta - E_n[m(g \log b)],
 
-the first mean over rows where g is not 0. It is convex. At its minimum :math:`E_n[rr\, z] = E_n[m(z)] - \lambda D\theta`: without
-penalty every column is balanced exactly, as by entropy balancing. The squared loss :math:`E_n[rr^2 - 2 m(rr)]` weighs errors of rr;
-this one weighs errors of its logarithm by its size, and rr always has the right sign.
+the first mean over rows where g is not 0, and the last a constant. It is convex. At its minimum :math:`E_n[rr\, z] = E_n[m(z)]
+- \lambda D\theta`: without penalty every column is balanced exactly, as by entropy balancing. The squared loss :math:`E_n[rr^2
+- 2 m(rr)]` weighs errors of rr; this one weighs errors of its logarithm by its size, and rr always has the right sign.
 
 Leaving row i out is about one Newton step away. With weight shares :math:`\omega_i`, :math:`u = g z`,
-:math:`r = \exp(u'\theta)`, the second derivatives H of the objective and :math:`\ell = \omega r\, u'H^{-1}u`,
+:math:`r = b \exp(u'\theta)`, the second derivatives H of the objective and :math:`\ell = \omega r\, u'H^{-1}u`,
 :math:`c = \omega\, u'H^{-1}m(z)`, :math:`e = \omega\, m(z)'H^{-1}m(z)`, the step moves :math:`u'\theta` by
 :math:`\delta = (\ell - c) / (1 - \ell)` and :math:`m(z)'\theta` by :math:`r c (1 + \delta) - e`. With 80 rows and 8 columns the
 loss was within 5% of that of solving again.
 
-In: a design, the basis of :mod:`riesz.learners.linear.ridge`, signs. Out: coefficients of z.
+In: a design, the basis of :mod:`riesz.learners.linear.ridge`, levels g b. Out: coefficients of z.
 
 References
 ----------
@@ -78,7 +78,7 @@ def fit_log_linear(
     design: Design,
     basis: Basis,
     component: int,
-    signs: Array,
+    levels: Array,
     penalty: float | Literal["loo"],
     grid: Array,
     who: str,
@@ -91,15 +91,15 @@ def fit_log_linear(
     basis : Basis
         Of these rows, without tilt.
     component : int
-    signs : ndarray, shape (J,)
-        Of rr in each arm, or one for all treatments.
+    levels : ndarray, shape (J,)
+        The best constant rr in each arm, or one for all treatments, with its sign.
     penalty : float or "loo"
         ``"loo"`` chooses from the grid by the leave-one-out (leave-one-cluster-out) loss.
     grid : ndarray
     who : str
         The learner, for the error if there is no solution.
     """
-    problem = Problem.of(design, basis, component, signs)
+    problem = Problem.of(design, basis, component, levels)
     try:
         if penalty == "loo":
             chosen, coefficients = _choose(problem, grid)
@@ -111,7 +111,7 @@ def fit_log_linear(
             "balance these columns, because some treated or untreated rows have no counterparts. Use rr_penalty='loo' or a larger "
             f"number, fewer columns, or riesz.{who}(), whose representer may have either sign."
         ) from None
-    most = max((float(np.exp(u @ coefficients).max(initial=0.0)) for u, _ in problem.blocks()), default=0.0)
+    most = float((np.abs(problem.level) * np.exp(problem.index(coefficients))).max())
     return LogLinear(basis.transform @ coefficients, chosen, most)
 
 
@@ -124,39 +124,45 @@ class Problem:
     design : Design
     basis : Basis
     component : int
-    g : ndarray, shape (n,)
-        The sign of rr at the rows.
+    level : ndarray, shape (n,)
+        g b at the rows.
     linear : ndarray, shape (k,)
         E_n[m] of the directions of the basis.
     kept : sequence of (ndarray, ndarray), or None
-        Directions times signs, and shares, of the rows where the sign is not 0, if they need little memory.
+        Directions times signs, and shares times b, of the rows where the sign is not 0, if they need little memory.
     """
 
     design: Design
     basis: Basis
     component: int
-    g: Array
+    level: Array
     linear: Array
     kept: Sequence[tuple[Array, Array]] | None = None
 
     @classmethod
-    def of(cls, design: Design, basis: Basis, component: int, signs: Array) -> Problem:
-        """The problem of a component with known signs, shape (J,)."""
-        g = np.broadcast_to(signs_at(signs[None], design.treatment)[0], len(design))
-        problem = cls(design, basis, component, g, moments(design, basis)[component])
+    def of(cls, design: Design, basis: Basis, component: int, levels: Array) -> Problem:
+        """The problem of a component with levels of shape (J,)."""
+        level = np.broadcast_to(signs_at(levels[None], design.treatment)[0], len(design))
+        problem = cls(design, basis, component, level, moments(design, basis)[component])
         if len(design) * basis.rank > _KEPT:
             return problem
-        return cls(design, basis, component, g, problem.linear, list(problem.blocks()))
+        return cls(design, basis, component, level, problem.linear, list(problem.blocks()))
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Directions times signs and shares, of the rows where the sign is not 0."""
+        """Directions times signs, and shares times b, of the rows where the sign is not 0."""
         if self.kept is not None:
             yield from self.kept
             return
         for place, block in self.design.blocks():
-            read = np.flatnonzero(self.g[place])
+            read = np.flatnonzero(self.level[place])
             q = block.z[read] @ self.basis.transform
-            yield q * self.g[place][read, None], self.basis.shares[place][read]
+            level = self.level[place][read]
+            yield q * np.sign(level)[:, None], self.basis.shares[place][read] * np.abs(level)
+
+    def index(self, theta: Array) -> Array:
+        """The exponents g z'theta of the rows, shape (n,)."""
+        of_z = self.basis.transform @ theta
+        return np.asarray(np.sign(self.level) * np.concatenate([block.z @ of_z for _, block in self.design.blocks()]))
 
     def solve(self, lam: float, start: Array) -> Array:
         """The minimum in the basis, shape (k,), by Newton's method; raises NoSolution if there is none."""
@@ -195,7 +201,7 @@ class Problem:
         total = 0.0
         for place, block in self.design.take(rows).blocks():
             u, m, share = self._rows(block, rows[place])
-            r, along, moment_along = np.exp(u @ theta) * (self.g[rows[place]] != 0), u @ inverse, m @ inverse
+            r, along, moment_along = np.exp(u @ theta) * np.abs(self.level[rows[place]]), u @ inverse, m @ inverse
             one_minus_leverage = 1.0 - share * r * (along * u).sum(axis=1)
             cross, own = share * (along * m).sum(axis=1), share * (moment_along * m).sum(axis=1)
             if (one_minus_leverage < _ALONE).any():
@@ -214,7 +220,7 @@ class Problem:
         for number in draw_part(len(clusters), _MOST_CLUSTERS, self.basis.seed):
             rows = clusters[number]
             u, m, share = self._rows(self.design.take(rows), rows)
-            r = np.exp(u @ theta) * (self.g[rows] != 0)
+            r = np.exp(u @ theta) * np.abs(self.level[rows])
             step = _step_without(u, share * r, half, (share * r) @ u - share @ m)
             if step is None:
                 return np.inf
@@ -226,7 +232,7 @@ class Problem:
         """Directions times signs, moments of directions, and shares of some rows."""
         z, transform = block.z, self.basis.transform
         m = block.moment_rows(self.component, z) @ transform
-        return (z @ transform) * self.g[rows, None], m, self.basis.shares[rows]
+        return (z @ transform) * np.sign(self.level[rows])[:, None], m, self.basis.shares[rows]
 
 
 def _step_without(u: Array, curvature: Array, half: Array, gradient: Array) -> Array | None:

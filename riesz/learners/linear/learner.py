@@ -31,7 +31,7 @@ from riesz.errors import LearnerError, listing
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
-from riesz.learners.known_signs import exponential, known_signs, largest
+from riesz.learners.known_signs import exponential, known_signs, largest, levels
 from riesz.learners.linear.entropy import fit_log_linear
 from riesz.learners.linear.ridge import (
     GRID,
@@ -81,11 +81,12 @@ class Linear(Learner):
 
     Notes
     -----
-    With ``rr="entropy"`` it is :math:`rr = g \exp(g\, z'\theta)`, which is zero in arms that the moment does not read. With
-    ``rr_penalty=0`` and ``folds=1`` these are the weights of entropy balancing, :math:`E_n[rr\, z] = E_n[m(z)]`; there may be none
-    if overlap is weak. Penalties are compared by an approximate leave-one-out loss: one Newton step without the row or cluster.
-    At other rows \|rr\| is limited to its largest value at the training rows or, if that is larger, to the moment's largest weight
-    over the smallest propensity that :class:`~riesz.Splines` divide by.
+    With ``rr="entropy"`` it is :math:`rr = g\, b \exp(g\, z'\theta)` with the best constant g b in each arm, which is zero in
+    arms that the moment does not read. With ``rr_penalty=0`` and ``folds=1`` these are the weights of entropy balancing,
+    :math:`E_n[rr\, z] = E_n[m(z)]`; there may be none if overlap is weak. Penalties are compared by an approximate
+    leave-one-out loss: one Newton step without the row or cluster. At other rows \|rr\| is limited to its largest value at the
+    training rows or, if that is larger, to the moment's largest weight over the smallest propensity that
+    :class:`~riesz.Splines` divide by.
 
     References
     ----------
@@ -205,8 +206,8 @@ class LogLinearFit(Fit):
     mu : ndarray, shape (p,)
     rr : ndarray, shape (p, K)
         Coefficients, which the sign multiplies.
-    signs : ndarray, shape (K, J)
-        As in :func:`~riesz.learners.known_signs.known_signs`.
+    levels : ndarray, shape (K, J)
+        As in :func:`~riesz.learners.known_signs.levels`.
     most : ndarray, shape (K,)
         Largest size of rr: that at the training rows or, if that is larger, :func:`~riesz.learners.known_signs.largest`.
     logistic : bool
@@ -215,14 +216,14 @@ class LogLinearFit(Fit):
 
     mu: Array
     rr: Array
-    signs: Array
+    levels: Array
     most: Array
     logistic: bool
     chosen: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
         mu, index = design.linear_and_linked(self.mu, self.rr)
-        rr = exponential(index, self.signs, self.most, design)
+        rr = exponential(index, self.levels, self.most, design)
         return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=False)
 
     def details(self) -> Mapping[str, float]:
@@ -253,7 +254,7 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
 
 def fit_with_signs(design: Design, penalty: Penalty, rr_penalty: Penalty, signs: Array, seed: int) -> LogLinearFit:
     """Fit mu, and the logarithm of a representer with known signs, shape (K, J)."""
-    basis = make_basis(design, design.weights, design.y[None], seed=seed)
+    basis, constants = make_basis(design, design.weights, design.y[None], seed=seed), levels(signs, design)
     logistic = design.family == "binomial"
     if logistic:
         mu, chosen = fit_logistic(design, penalty, seed=seed)
@@ -261,12 +262,12 @@ def fit_with_signs(design: Design, penalty: Penalty, rr_penalty: Penalty, signs:
         mu, chosen = ridge_coefficients(design, basis, design.y, penalty, basis.penalties)
     parts = [
         fit_log_linear(design, basis, c, of_component, rr_penalty, basis.penalties, "Linear")
-        for c, of_component in enumerate(signs)
+        for c, of_component in enumerate(constants)
     ]
     penalties = {"penalty": chosen, **{f"rr_penalty_{c}": part.penalty for c, part in enumerate(parts)}}
     theta = np.column_stack([part.theta for part in parts])
     most = np.maximum(largest(design), [part.most for part in parts])
-    return LogLinearFit(mu, theta, signs, most, logistic, penalties)
+    return LogLinearFit(mu, theta, constants, most, logistic, penalties)
 
 
 def ridge_coefficients(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:

@@ -19,7 +19,7 @@ from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
-from riesz.learners.known_signs import exponential, known_signs, largest
+from riesz.learners.known_signs import exponential, known_signs, largest, levels
 from riesz.learners.linear.learner import Penalty, need_identification, probability
 from riesz.learners.propensity.representer import (
     arm_coefficients,
@@ -191,7 +191,7 @@ class Splines(Learner):
 @stored
 @dataclass(frozen=True)
 class SplinesFit(Fit):
-    """Coefficients on features.
+    r"""Coefficients on features.
 
     Attributes
     ----------
@@ -206,8 +206,8 @@ class SplinesFit(Fit):
         The smallest propensity that rr divides by.
     clipped : float
         Share of the rows closed forms were solved on that have a smaller propensity.
-    signs : ndarray, shape (K, J), or None
-        The known signs of rr, if the r are its logarithms times the sign.
+    levels : ndarray, shape (K, J), or None
+        The best constant rr in each arm, if the r are logarithms of \|rr\| over its size, times its sign.
     most : ndarray, shape (K,), or None
         Largest size of rr, if its signs are known.
     """
@@ -219,7 +219,7 @@ class SplinesFit(Fit):
     logits: tuple[SplineSolution, ...] = ()
     clip: float = 0.0
     clipped: float = 0.0
-    signs: Array | None = None
+    levels: Array | None = None
     most: Array | None = None
 
     def predict(self, design: Design) -> Predictions:
@@ -238,9 +238,9 @@ class SplinesFit(Fit):
             self._read(points, design, place, mu, None if self.logits else rr)
         if self.logits:
             rr = self._derived(design, probabilities(logits))
-        if self.signs is not None and self.most is not None:
-            rr = exponential(rr, self.signs, self.most, design)
-        scale_free = not self.logits and self.signs is None
+        if self.levels is not None and self.most is not None:
+            rr = exponential(rr, self.levels, self.most, design)
+        scale_free = not self.logits and self.levels is None
         return Predictions(probability(mu) if self.logistic else mu, rr, scale_free)
 
     def _read(self, points: EvaluationPoints, design: Design, place: slice, mu: Evaluation, rr: Linked | None) -> None:
@@ -315,12 +315,13 @@ class Prepared:
             clip = smallest(len(design), rarest_share(design)) if self.clip is None else self.clip
             p = probabilities(np.stack([_value(logit, sample.at_rows) for logit in solved.logits]))
             clipped = float(np.average((p < clip).any(axis=1), weights=part.weights))
-        rr, most = solved.rr, None
+        rr, most, constants = solved.rr, None, None
         if self.signs is not None:
-            rr, most = log_linear(sample, rr, solved.rr_units, self.signs, self.choices.rr_penalty)
+            constants = levels(self.signs, part)
+            rr, most = log_linear(sample, rr, solved.rr_units, constants, self.choices.rr_penalty)
             most = np.maximum(most, largest(design, self.clip))
         fit = SplinesFit(self.expansions, self.shares, (solved.mu, *rr), logistic, solved.logits, clip, clipped)
-        return replace(fit, signs=self.signs, most=most)
+        return replace(fit, levels=constants, most=most)
 
 
 def _value(solution: SplineSolution, factors: Factors) -> Array:

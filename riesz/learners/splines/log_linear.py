@@ -1,8 +1,8 @@
 r"""The logarithm of a representer of known sign on the features that were chosen for the constrained one.
 
-Where :math:`\phi'\theta` is small, :math:`g \exp(g\, \phi'\theta)` is g plus :math:`\phi'\theta`, so that the features that lower
-the squared Riesz loss of the latter serve the former. They stay, with their relative penalties, and the leave-one-out
-Kullback-Leibler loss chooses the size of all penalties.
+Where :math:`\phi'\theta` is small, :math:`\ell \exp(g\, \phi'\theta)` is about :math:`\ell + |\ell| \phi'\theta`, so that the
+features that lower the squared Riesz loss of the latter serve the former. They stay, with their relative penalties, and the
+leave-one-out Kullback-Leibler loss chooses the size of all penalties.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAST = 1e-6  # relative penalty, in units of a feature's mean square: without 
 
 
 def log_linear(
-    sample: Sample, chosen: Sequence[SplineSolution], units: Sequence[Array], signs: Array, penalty: Penalty
+    sample: Sample, chosen: Sequence[SplineSolution], units: Sequence[Array], levels: Array, penalty: Penalty
 ) -> tuple[tuple[SplineSolution, ...], Array]:
     """The logarithm of each component's representer.
 
@@ -34,8 +34,8 @@ def log_linear(
         Solutions of the squared loss, whose features are used.
     units : sequence of ndarray, shape (1 + F,)
         Square roots of their relative penalties.
-    signs : ndarray, shape (K, J)
-        As in :func:`~riesz.learners.known_signs.known_signs`.
+    levels : ndarray, shape (K, J)
+        As in :func:`~riesz.learners.known_signs.levels`.
     penalty : float or "loo"
 
     Returns
@@ -50,7 +50,7 @@ def log_linear(
         size = np.average(columns.z**2, axis=0, weights=columns.weights)
         scale = np.sqrt(np.maximum(scale**2, _LEAST * size))
         basis = make_basis(columns, columns.weights, columns.y[None], units=scale, seed=sample.seed)
-        learned = fit_log_linear(columns, basis, c, signs[c], penalty, GRID[1:], "Splines")
+        learned = fit_log_linear(columns, basis, c, levels[c], penalty, GRID[1:], "Splines")
         solutions.append(SplineSolution(solution.features, learned.theta, learned.penalty))
         most.append(learned.most)
     return tuple(solutions), np.array(most)
