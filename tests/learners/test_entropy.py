@@ -155,6 +155,17 @@ def test_groups_get_the_inverse_of_their_shares(binary_frame: pd.DataFrame) -> N
     np.testing.assert_allclose(result.riesz_representer["ATE"], expected, rtol=1e-8)
 
 
+def test_a_large_penalty_leaves_the_best_constant_of_each_arm(arms_frame: pd.DataFrame) -> None:
+    """One over the share of the arm, also where there are more columns than rows."""
+    data = arms_frame.join(pd.DataFrame(np.random.default_rng(1).normal(size=(400, 450))).add_prefix("z"))
+    learner = riesz.Linear(1.0, 1e9, rr="entropy")
+    result = riesz.ate("y ~ treat(arm, reference='placebo') + .", data, learner=learner, folds=1)
+    share = data["arm"].map(data["arm"].value_counts(normalize=True))
+    for arm in ("high", "low"):
+        sign = np.where(data["arm"] == arm, 1.0, np.where(data["arm"] == "placebo", -1.0, 0.0))
+        np.testing.assert_allclose(result.riesz_representer[f"ATE_{arm}"], sign / share, rtol=1e-4)
+
+
 # What all three have in common.
 
 
