@@ -157,6 +157,7 @@ def _is_design(node: ast.expr) -> bool:
 WHOLE_SAMPLE = {
     "learners.adversarial.learner": "scales of the kernel",
     "learners.balancing.learner": "the dictionary is made once per sample; the signs of rr in its arms",
+    "learners.linear.learner": "the signs of rr in its arms",
     "learners.boosting.fits": "the moment is a function of the whole sample",
     "learners.boosting.learner": "points and bins are made once per sample",
     "learners.compose": "one copy of the sample, with another family, for all folds",

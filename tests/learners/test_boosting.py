@@ -22,7 +22,7 @@ from riesz.learners.boosting.points import make_table
 from riesz.learners.boosting.training import draw_parts, make_sample
 from riesz.learners.boosting.trees import read_trees
 
-FORMS = ("riesz", "constrained", "propensity")
+FORMS = ("riesz", "constrained", "propensity", "entropy")
 GROWTH = Growth(learning_rate=0.1, leaves=6, least=10.0, most=40, patience=40)
 
 

@@ -19,11 +19,11 @@ from riesz.learners.base import Fit
 from riesz.learners.inputs.evaluation_points import make_evaluation_points
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.ridge import make_basis
+from riesz.learners.propensity.smallest import smallest
 from riesz.learners.splines.arm_sums import arm_sums
 from riesz.learners.splines.feature_sets import Sample, all_features, arms_of, covariate_features, level
 from riesz.learners.splines.features import NONE, Features, evaluate, joined
 from riesz.learners.splines.learner import SplinesFit, measure
-from riesz.learners.splines.propensities import smallest
 from riesz.learners.splines.screening import screen
 from riesz.learners.splines.shrinkage import Quadratic, group_penalties
 from riesz.learners.splines.solve import _problems

@@ -11,13 +11,12 @@ import pandas as pd
 
 from riesz.arrays import Array
 from riesz.design.design import Design
-from riesz.design.moment import Linked
 from riesz.errors import LearnerError
-from riesz.learners.balancing.signs import known_signs, signs_at
 from riesz.learners.balancing.weights import PSI, Form, Tolerance, Weights, in_the_ball, in_the_cube, of_known_sign
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
+from riesz.learners.known_signs import known_signs, with_signs
 from riesz.learners.linear.learner import Penalty, fit_logistic, need_identification, probability, ridge_coefficients
 from riesz.learners.linear.ridge import make_basis
 from riesz.learners.sparse.dictionary import Dictionary, make_dictionary
@@ -139,11 +138,11 @@ class Balancing(Learner):
                 )
         need_identification(design, rows)
         if self.form != "linear":
-            known_signs(design.sample, self._words)
+            self._signs(design.sample)
 
-    @property
-    def _words(self) -> str:
-        return "objective='entropy'" if self.objective == "entropy" else "sign=True"
+    def _signs(self, sample: Design) -> Array:
+        words = "objective='entropy'" if self.objective == "entropy" else "sign=True"
+        return known_signs(sample, f"Balancing({words})", "riesz.Balancing()")
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         prepared: dict[int, tuple[Dictionary, Array]] = {}
@@ -157,7 +156,7 @@ class Balancing(Learner):
 
     def _prepare(self, sample: Design) -> tuple[Dictionary, Array]:
         """What the folds of a sample share: the dictionary, and the signs of each component's rr in each arm."""
-        signs = np.empty((sample.components, 0)) if self.form == "linear" else known_signs(sample, self._words)
+        signs = np.empty((sample.components, 0)) if self.form == "linear" else self._signs(sample)
         return make_dictionary(sample, self.dictionary), signs
 
     def _fit(self, full: Design, dictionary: Dictionary, signs: Array, seed: int) -> BalancingFit:
@@ -229,19 +228,8 @@ class BalancingFit(Fit):
     def predict(self, design: Design) -> Predictions:
         mu, rr = self.dictionary.evaluate(design, self.mu, self.rr)
         if self.form != "linear":
-            rr = self._signed(design, rr)
+            rr = with_signs(rr, self.signs, design, PSI[self.form].slope)
         return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=False)
-
-    def _signed(self, design: Design, linear: Linked) -> Linked:
-        """The weights from the linear functions; moments of known sign read no derivatives."""
-        slope, links = PSI[self.form].slope, linear.links
-        g = signs_at(self.signs, design.treatment)
-        values = np.empty_like(linear.values)
-        for link, (component, reading) in enumerate(zip(links.component, links.reading, strict=True)):
-            there = design.readings()[reading].treatment
-            sign = signs_at(self.signs[component][None], there)[0]
-            values[link] = sign * slope(sign * linear.values[link])
-        return Linked(g * slope(g * linear.observed), values, np.zeros_like(values), links)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen

@@ -30,7 +30,7 @@ from scipy import optimize
 
 from riesz.arrays import Array
 from riesz.errors import LearnerError
-from riesz.learners.balancing.signs import signs_at
+from riesz.learners.known_signs import signs_at
 from riesz.learners.linear.ridge import GRID
 from riesz.learners.sparse.convex import Exponential, PositiveSquare, Psi, minimise
 from riesz.learners.sparse.gram_lasso import NoSolution, least_factor, solve_lasso

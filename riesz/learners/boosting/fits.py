@@ -15,6 +15,7 @@ from riesz.design.moment import Linked
 from riesz.learners.base import Fit
 from riesz.learners.boosting.points import Table, make_table
 from riesz.learners.boosting.trees import Trees
+from riesz.learners.known_signs import exponential
 from riesz.learners.propensity.representer import arm_coefficients, arm_representer, linked_at_arms
 from riesz.predictions import Predictions, join
 from riesz.storage.coding import stored
@@ -48,7 +49,7 @@ def probability_of(bag: Bag, columns: Array) -> Array:
 
 @dataclass(frozen=True)
 class BoostingFit(Fit):
-    """Boosters of mu and rr.
+    r"""Boosters of mu and rr.
 
     Attributes
     ----------
@@ -63,6 +64,10 @@ class BoostingFit(Fit):
     clip : float
     trees : mapping of str to float
         Their numbers, for :meth:`details`.
+    levels : ndarray, shape (K, J), or None
+        The best constant rr in each arm, if ``rr`` gives the logarithm of \|rr\| over its size, times its sign.
+    most : ndarray, shape (K,), or None
+        Largest size of rr, if its signs are known.
     """
 
     mu: Bag
@@ -72,6 +77,8 @@ class BoostingFit(Fit):
     constrained: bool
     clip: float
     trees: Mapping[str, float]
+    levels: Array | None = None
+    most: Array | None = None
 
     def predict(self, design: Design) -> Predictions:
         if self.propensity:
@@ -91,6 +98,8 @@ class BoostingFit(Fit):
         if self.constrained:
             beta = design.anchor
             rr = Linked(beta.observed - rr.observed, beta.values - rr.values, rr.slopes, rr.links)
+        if self.levels is not None and self.most is not None:
+            rr = exponential(rr, self.levels, self.most, design)
         return Predictions(mu, rr, scale_free=self.constrained)
 
     def _linked(self, design: Design, table: Table) -> Linked:
@@ -120,7 +129,9 @@ class BoostingFit(Fit):
         """The same fields, with trees as arrays."""
         mu, *others = (tuple(forest.stored() for forest in bag) for bag in (self.mu, *self.rr, *self.propensity))
         rr, propensity = tuple(others[: len(self.rr)]), tuple(others[len(self.rr) :])
-        return StoredBoosting(mu, rr, propensity, self.logistic, self.constrained, self.clip, self.trees)
+        return StoredBoosting(
+            mu, rr, propensity, self.logistic, self.constrained, self.clip, self.trees, self.levels, self.most
+        )
 
 
 @stored
@@ -135,6 +146,8 @@ class StoredBoosting:
     constrained: bool
     clip: float
     trees: Mapping[str, float]
+    levels: Array | None = None
+    most: Array | None = None
 
     def restore(self, sample: Design, form: str, clip: float) -> BoostingFit:
         """The fit; a ValueError if the content does not belong to the sample, or to this form of rr and this clip."""
@@ -146,6 +159,13 @@ class StoredBoosting:
         settings = (self.logistic, self.constrained, self.clip)
         if settings != (sample.family == "binomial", form == "constrained", clip):
             raise ValueError("trees of other settings")
+        if (self.levels is not None, self.most is not None) != (form == "entropy", form == "entropy"):
+            raise ValueError("trees of other settings")
+        if self.levels is not None and self.levels.shape not in (
+            (sample.components, 1),
+            (sample.components, treatments + 1),
+        ):
+            raise ValueError("trees for another representer")
         widths = {treatments + covariates: (self.mu, *self.rr), covariates: self.propensity}
         for width, bags in widths.items():
             if not all(bag and all(trees.width <= width for trees in bag) for bag in bags):

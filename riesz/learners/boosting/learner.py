@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
+from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
@@ -17,6 +18,7 @@ from riesz.learners.boosting.fits import DERIVES, BoostingFit
 from riesz.learners.boosting.on_splines import OnSplinesFit, fit_on_splines, suits
 from riesz.learners.boosting.training import PARTS, Sample, Trainer, make_sample
 from riesz.learners.check_settings import check_number, check_settings
+from riesz.learners.known_signs import known_signs, largest, levels
 from riesz.learners.linear.learner import need_identification
 from riesz.learners.propensity.representer import need_arms
 from riesz.learners.splines.learner import Prepared, Splines
@@ -33,7 +35,7 @@ _RATES = ((20_000, 0.3), (5_000, 0.2), (0, 0.1))
 _PATIENCE = 1.5  # sum of learning rates without an improvement on held-out rows
 
 #: The number of trees that is best on held-out rows is multiplied by this: boosters are averaged, so bias matters more.
-_MORE = {"mu": 1.5, "riesz": 1.25, "constrained": 2.0, "propensity": 1.5}
+_MORE = {"mu": 1.5, "riesz": 1.25, "entropy": 1.0, "constrained": 2.0, "propensity": 1.5}
 
 
 @stored
@@ -47,11 +49,12 @@ class Boosting(Learner):
 
     Parameters
     ----------
-    rr : {"constrained", "riesz", "propensity"}
+    rr : {"constrained", "riesz", "propensity", "entropy"}
         How the Riesz representer is learned, if no derivative is asked for. ``"riesz"`` boosts the Riesz loss
         :math:`E_n[rr^2 - 2 m(rr)]`. ``"constrained"`` boosts the paper's constrained problem, in which every tree satisfies the
         constraint; its scale comes from the estimation sample. ``"propensity"``, for a treatment with arms, derives rr from
-        boosted propensities.
+        boosted propensities. ``"entropy"``, for an rr of known sign g (those of ``ate``, ``att``, ``atc``, ``mean`` and ``ape``),
+        boosts the Kullback-Leibler loss :math:`E_n[|rr|] - E_n[m(g \log |rr|)]` of :math:`g \log |rr|`.
     leaves : int, optional
         Largest number of leaves per tree; by default 8, or 16 with more than 10,000 training rows.
     rows_per_leaf : float, optional
@@ -85,12 +88,20 @@ class Boosting(Learner):
     oracle's, and mean squared error of rr relative to its square: ``"constrained"`` 0.73, 1.00, 0.15; ``"riesz"`` 0.77, 1.08,
     0.16; ``"propensity"`` 0.68, 1.05, 0.15. Differences of 0.1 in the first number are within its error.
 
+    With ``rr="entropy"`` trees sum up to f, and :math:`rr = g\, b \exp(g f)` with the best constant g b in each arm. Their
+    leaves get the values that are best for the Kullback-Leibler loss, at most 1 in size; the same bound on observed rows holds.
+    \|rr\| is at most the moment's largest weight over the smallest propensity that :class:`~riesz.Splines` divide by. On 25
+    random worlds (even seeds 24 to 72, as above) the three numbers were 0.71, 1.03 and 0.14; those of ``"constrained"`` 0.70,
+    0.99, 0.15, of ``"riesz"`` 0.76, 1.08, 0.17 and of ``"propensity"`` 0.71, 1.04, 0.17.
+
     LightGBM runs with one thread, in deterministic mode: the same seed gives the same bits in every thread and process.
 
     References
     ----------
     Friedman (2001), "Greedy function approximation: a gradient boosting machine".
     Lee and Schuler (2025), "RieszBoost: gradient boosting for Riesz regression".
+    Kato (2025), "Direct debiased machine learning via Bregman divergence minimization".
+    Hines and Miles (2025), "Learning density ratios in causal inference using Bregman-Riesz regression".
     Ke et al. (2017), "LightGBM: a highly efficient gradient boosting decision tree".
 
     Examples
@@ -109,7 +120,7 @@ class Boosting(Learner):
 
     one_thread: ClassVar[bool] = True
 
-    rr: Literal["riesz", "constrained", "propensity"] = "constrained"
+    rr: Literal["riesz", "constrained", "propensity", "entropy"] = "constrained"
     leaves: int | None = None
     rows_per_leaf: float | None = None
     learning_rate: float | None = None
@@ -122,7 +133,7 @@ class Boosting(Learner):
         return cls(trees=10, boosters=1)
 
     def __post_init__(self) -> None:
-        check_settings(self, {"rr": ("riesz", "constrained", "propensity")}, ["trees", "boosters"], [])
+        check_settings(self, {"rr": ("riesz", "constrained", "propensity", "entropy")}, ["trees", "boosters"], [])
         if self.leaves is not None:
             check_settings(self, {}, ["leaves"], [])
             if not 2 <= self.leaves <= _MOST_LEAVES:
@@ -158,13 +169,19 @@ class Boosting(Learner):
         need_identification(design, rows)
         if self.rr == "propensity":
             need_arms(design.sample, DERIVES)
+        self._signs(design.sample)
+
+    def _signs(self, sample: Design) -> Array | None:
+        """The known signs that ``rr="entropy"`` needs."""
+        return known_signs(sample, "Boosting(rr='entropy')", "riesz.Boosting()") if self.rr == "entropy" else None
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         samples: dict[int, Any] = {}
         fits: list[Fit] = []
         for design, seed in zip(designs, seeds, strict=True):
             on_splines = bool(design.is_derivative.any())
-            prepare, fit = (self._prepare_splines, self._fit_on_splines) if on_splines else (self._prepare, self._fit)
+            prepare: Any = self._prepare_splines if on_splines else self._prepare
+            fit: Any = self._fit_on_splines if on_splines else self._fit
             if design.key not in samples:
                 samples[design.key] = prepare(design.sample)
             fits.append(fit(design.take(np.argsort(design.index)), samples[design.key], _signed(seed)))
@@ -179,24 +196,30 @@ class Boosting(Learner):
         growth = self._growth(len(design), design.strata is not None)
         return fit_on_splines(design, prepared, data, seed, self.boosters, growth)
 
-    def _prepare(self, sample: Design) -> Sample:
-        return make_sample(sample, self.rr == "propensity")
+    def _prepare(self, sample: Design) -> tuple[Sample, Array | None]:
+        return make_sample(sample, self.rr == "propensity"), self._signs(sample)
 
-    def _fit(self, design: Design, sample: Sample, seed: int) -> BoostingFit:
+    def _fit(self, design: Design, prepared: tuple[Sample, Array | None], seed: int) -> BoostingFit:
+        sample, signs = prepared
         trainer = Trainer(design, sample, seed, self.boosters)
         growth = self._growth(len(design), design.strata is not None)
         mu = trainer.outcome(growth)
         growth = replace(growth, more=_MORE[self.rr])
-        learn = trainer.perpendicular if self.rr == "constrained" else trainer.representer
-        derived = self.rr == "propensity"
-        rr = [] if derived else [learn(component, growth) for component in range(design.components)]
-        propensity = trainer.propensities(growth) if derived else []
-        numbers = {
-            f"{'propensity' if derived else 'rr'}_trees_{c}": bag[0].trees for c, bag in enumerate(propensity or rr)
-        }
+        rr, propensity, most, constants = [], [], None, None
+        if self.rr == "propensity":
+            propensity = trainer.propensities(growth)
+        elif signs is not None:
+            constants = levels(signs, design)
+            rr = [trainer.logarithm(component, of_arms, growth) for component, of_arms in enumerate(constants)]
+            most = largest(design)
+        else:
+            learn = trainer.perpendicular if self.rr == "constrained" else trainer.representer
+            rr = [learn(component, growth) for component in range(design.components)]
+        name = "propensity" if propensity else "rr"
+        numbers = {f"{name}_trees_{c}": bag[0].trees for c, bag in enumerate(propensity or rr)}
         trees = {name: float(number) for name, number in {"mu_trees": mu[0].trees, **numbers}.items()}
-        logistic = design.family == "binomial"
-        return BoostingFit(mu, rr, propensity, logistic, self.rr == "constrained", self.clip, trees)
+        logistic, constrained = design.family == "binomial", self.rr == "constrained"
+        return BoostingFit(mu, rr, propensity, logistic, constrained, self.clip, trees, constants, most)
 
     def _growth(self, n: int, arms: bool) -> Growth:
         """How trees of mu grow on a training set of n rows: what is not set depends on n."""

@@ -19,6 +19,7 @@ from riesz.crossfit.folds import draw_labels
 from riesz.design.design import Design
 from riesz.learners.boosting.constrained import Anchored, ConstrainedDescent
 from riesz.learners.boosting.engine import Course, Descent, Grown, Growth, boost, make_dataset, subset
+from riesz.learners.boosting.entropy import Entropy, EntropyDescent
 from riesz.learners.boosting.losses import Logistic, Quadratic, least_hessian
 from riesz.learners.boosting.points import Table, make_table
 
@@ -114,6 +115,15 @@ class Trainer:
         lines, curvature, slope = self._moment(component)
         losses = self._quadratics(self._rows_of(lines), curvature, slope)
         return self._descend(subset(self._sample.points, lines), losses, growth)
+
+    def logarithm(self, component: int, levels: Array, growth: Growth) -> list[Grown]:
+        """Boosters of rr by the Kullback-Leibler loss, from its best constants in each arm, shape (J,)."""
+        lines, curvature, slope = self._moment(component)
+        level = np.broadcast_to(levels if len(levels) == 1 else levels[self._sample.table.arms[lines]], len(lines))
+        sums = self._quadratics(self._rows_of(lines), np.abs(np.sign(level)) * curvature, slope)
+        data = subset(self._sample.points, lines)
+        courses = [EntropyDescent(data, Entropy(level, part), growth, self._seed + j) for j, part in enumerate(sums)]
+        return boost(courses, growth)
 
     def perpendicular(self, component: int, growth: Growth) -> list[Grown]:
         """Boosters of beta_perp."""

@@ -31,6 +31,8 @@ from riesz.errors import LearnerError, listing
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
+from riesz.learners.known_signs import exponential, known_signs, largest, levels
+from riesz.learners.linear.entropy import fit_log_linear
 from riesz.learners.linear.ridge import (
     GRID,
     Basis,
@@ -47,19 +49,21 @@ Penalty = float | Literal["loo"]
 
 _LEAST_CURVATURE = 1e-8  # share of the largest curvature; not zero, because moments are divided by the curvature
 _ROWS_PER_COLUMN = 10
+_ENTROPY_TIMES = 6.0  # the time that rr="entropy" takes, relative to the other forms
 
 
 @stored
 @dataclass(frozen=True)
 class Linear(Learner):
-    """Closed-form learner: linear in the formula's columns, float64, deterministic.
+    r"""Closed-form learner: linear in the formula's columns, float64, deterministic.
 
     Fast, where networks train for seconds or minutes, but mu has only the curves and interactions that the formula names: let the
     treatment interact (``treat(a) * (...)``) unless the effect is the same for everyone.
 
     Under ``family="gaussian"`` mu is a ridge regression; under ``family="binomial"`` it is a ridge-penalised logistic
     regression, whose moments act on the probability. The Riesz representer is linear in the columns either way; under
-    ``"binomial"`` it is learned in the inner product that the logit's own errors call for (weights mu (1 - mu)).
+    ``"binomial"`` it is learned in the inner product that the logit's own errors call for (weights mu (1 - mu)), except with
+    ``rr="entropy"``.
 
     Parameters
     ----------
@@ -70,9 +74,25 @@ class Linear(Learner):
         not matter. With more than 20,000 rows only a random part of them, drawn from the seed, is left out in turn.
     rr_penalty : float or "loo"
         The same for the Riesz representer, with the leave-one-out Riesz loss.
-    rr : {"constrained", "riesz"}
+    rr : {"constrained", "riesz", "entropy"}
         ``"constrained"`` solves the paper's moment-constrained problem; its scale comes from the estimation sample.
-        ``"riesz"`` minimises the automatic-debiasing loss, which also learns the scale.
+        ``"riesz"`` minimises the automatic-debiasing loss, which also learns the scale. ``"entropy"`` makes the logarithm of
+        :math:`|rr|` linear in the columns, so that rr has its known sign g (as those of ``ate``, ``att``, ``atc``, ``mean`` and
+        ``ape`` have), and minimises the Kullback-Leibler loss :math:`E_n[|rr|] - E_n[m(g \log |rr|)]`, which also learns the scale.
+
+    Notes
+    -----
+    With ``rr="entropy"`` it is :math:`rr = g\, b \exp(g\, z'\theta)` with the best constant g b in each arm, which is zero in
+    arms that the moment does not read. With ``rr_penalty=0`` and ``folds=1`` these are the weights of entropy balancing,
+    :math:`E_n[rr\, z] = E_n[m(z)]`; there may be none if overlap is weak. Penalties are compared by an approximate
+    leave-one-out loss: one Newton step without the row or cluster. At other rows \|rr\| is limited to its largest value at the
+    training rows or, if that is larger, to the moment's largest weight over the smallest propensity that
+    :class:`~riesz.Splines` divide by.
+
+    References
+    ----------
+    Kato (2025), "Direct debiased machine learning via Bregman divergence minimization".
+    Hines and Miles (2025), "Learning density ratios in causal inference using Bregman-Riesz regression".
 
     Examples
     --------
@@ -86,16 +106,17 @@ class Linear(Learner):
 
     penalty: Penalty = "loo"
     rr_penalty: Penalty = "loo"
-    rr: Literal["constrained", "riesz"] = "constrained"
+    rr: Literal["constrained", "riesz", "entropy"] = "constrained"
 
     def __post_init__(self) -> None:
         for name in ("penalty", "rr_penalty"):
             check_number(self, name, "a number, 0 or larger, or 'loo'", at_least=0.0, or_word="loo")
-        check_settings(self, {"rr": ("constrained", "riesz")}, [], [])
+        check_settings(self, {"rr": ("constrained", "riesz", "entropy")}, [], [])
 
     def seconds(self, design: Design, rows: int) -> float:
         columns = len(design.names)
-        return closed_form_seconds(rows, columns) if columns >= MANY else 0.0
+        times = _ENTROPY_TIMES if self.rr == "entropy" else 1.0
+        return times * closed_form_seconds(rows, columns) if columns >= MANY else 0.0
 
     def check(self, design: Design, rows: int) -> None:
         columns = len(design.names)
@@ -107,6 +128,11 @@ class Linear(Learner):
                     "fewer folds."
                 )
         need_identification(design, rows)
+        if self.rr == "entropy":
+            self._signs(design.sample)
+
+    def _signs(self, sample: Design) -> Array:
+        return known_signs(sample, "Linear(rr='entropy')", "riesz.Linear()")
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         if design.interacted or design.strata is None:
@@ -117,12 +143,18 @@ class Linear(Learner):
         ]
 
     def weighs(self, family: str) -> bool:
-        return family != "binomial"
+        return family != "binomial" or self.rr == "entropy"
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
-        fits = []
+        fits: list[Fit] = []
+        signs: dict[int, Array] = {}
         for design, seed in zip(designs, seeds, strict=True):
-            fits.append(fit_linear(design, self.penalty, self.rr_penalty, self.rr == "constrained", seed))
+            if self.rr == "entropy":
+                if design.key not in signs:
+                    signs[design.key] = self._signs(design.sample)
+                fits.append(fit_with_signs(design, self.penalty, self.rr_penalty, signs[design.key], seed))
+            else:
+                fits.append(fit_linear(design, self.penalty, self.rr_penalty, self.rr == "constrained", seed))
             watch.done()
         return fits
 
@@ -166,6 +198,40 @@ class LinearFit(Fit):
         return pd.DataFrame()
 
 
+@stored
+@dataclass(frozen=True)
+class LogLinearFit(Fit):
+    """Coefficients of mu, and of the logarithm of a representer of known sign.
+
+    Attributes
+    ----------
+    mu : ndarray, shape (p,)
+    rr : ndarray, shape (p, K)
+        Coefficients, which the sign multiplies.
+    levels : ndarray, shape (K, J)
+        As in :func:`~riesz.learners.known_signs.levels`.
+    most : ndarray, shape (K,)
+        Largest size of rr: that at the training rows or, if that is larger, :func:`~riesz.learners.known_signs.largest`.
+    logistic : bool
+    chosen : mapping
+    """
+
+    mu: Array
+    rr: Array
+    levels: Array
+    most: Array
+    logistic: bool
+    chosen: Mapping[str, float]
+
+    def predict(self, design: Design) -> Predictions:
+        mu, index = design.linear_and_linked(self.mu, self.rr)
+        rr = exponential(index, self.levels, self.most, design)
+        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=False)
+
+    def details(self) -> Mapping[str, float]:
+        return self.chosen
+
+
 def probability(index: Evaluation) -> Evaluation:
     """The probability with this logit index."""
     at = expit(index.values)
@@ -186,6 +252,24 @@ def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constraine
     rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, constrained)
     scale_free = constrained and not logistic
     return LinearFit(mu, rr, logistic, scale_free, {"penalty": chosen, **rr_chosen})
+
+
+def fit_with_signs(design: Design, penalty: Penalty, rr_penalty: Penalty, signs: Array, seed: int) -> LogLinearFit:
+    """Fit mu, and the logarithm of a representer with known signs, shape (K, J)."""
+    basis, constants = make_basis(design, design.weights, design.y[None], seed=seed), levels(signs, design)
+    logistic = design.family == "binomial"
+    if logistic:
+        mu, chosen = fit_logistic(design, penalty, seed=seed)
+    else:
+        mu, chosen = ridge_coefficients(design, basis, design.y, penalty, basis.penalties)
+    parts = [
+        fit_log_linear(design, basis, c, of_component, rr_penalty, basis.penalties, "Linear")
+        for c, of_component in enumerate(constants)
+    ]
+    penalties = {"penalty": chosen, **{f"rr_penalty_{c}": part.penalty for c, part in enumerate(parts)}}
+    theta = np.column_stack([part.theta for part in parts])
+    most = np.maximum(largest(design), [part.most for part in parts])
+    return LogLinearFit(mu, theta, constants, most, logistic, penalties)
 
 
 def ridge_coefficients(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:

@@ -99,7 +99,7 @@ def minimise(psi: Psi, blocks: Blocks, linear: Array, penalty: Array, start: Arr
         If the conditions cannot be met: there is no minimum.
     """
     theta, size = start.copy(), float(np.abs(linear).max(initial=0.0))
-    value, gradient, hessian = _expand(psi, blocks, linear, theta)
+    value, gradient, hessian = expand(psi, blocks, linear, theta)
     for _ in range(_STEPS):
         if violation(np.zeros_like(hessian), -gradient, penalty, theta) <= _EXACT * size:
             return theta
@@ -112,23 +112,24 @@ def minimise(psi: Psi, blocks: Blocks, linear: Array, penalty: Array, start: Arr
         for halving in range(_HALVINGS):
             length = 0.5**halving
             moved = theta + length * step if halving else target
-            after = _value(psi, blocks, linear, moved) + float(penalty @ np.abs(moved))
+            after = value_at(psi, blocks, linear, moved) + float(penalty @ np.abs(moved))
             if after <= before + 1e-4 * length * expected + 1e-14 * abs(before):
                 break
         else:
             break
         theta = moved
-        value, gradient, hessian = _expand(psi, blocks, linear, theta)
+        value, gradient, hessian = expand(psi, blocks, linear, theta)
     if violation(np.zeros_like(hessian), -gradient, penalty, theta) > 1e-6 * size:
         raise NoSolution
     return theta
 
 
-def _value(psi: Psi, blocks: Blocks, linear: Array, theta: Array) -> float:
+def value_at(psi: Psi, blocks: Blocks, linear: Array, theta: Array) -> float:
+    """The smooth part of the objective."""
     return float(sum(shares @ psi.value(phi @ theta) for phi, shares in blocks()) - linear @ theta)
 
 
-def _expand(psi: Psi, blocks: Blocks, linear: Array, theta: Array) -> tuple[float, Array, Array]:
+def expand(psi: Psi, blocks: Blocks, linear: Array, theta: Array) -> tuple[float, Array, Array]:
     """The smooth part of the objective, its gradient and its second derivatives."""
     value, gradient, hessian = -float(linear @ theta), -linear, np.zeros((len(theta), len(theta)))
     for phi, shares in blocks():

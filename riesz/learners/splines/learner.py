@@ -19,6 +19,7 @@ from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_cuts, make_expansions
+from riesz.learners.known_signs import exponential, known_signs, largest, levels
 from riesz.learners.linear.learner import Penalty, need_identification, probability
 from riesz.learners.propensity.representer import (
     arm_coefficients,
@@ -27,6 +28,7 @@ from riesz.learners.propensity.representer import (
     linked_at_arms,
     need_arms,
 )
+from riesz.learners.propensity.smallest import rarest_share, smallest
 from riesz.learners.splines.feature_sets import Sample
 from riesz.learners.splines.features import (
     Factors,
@@ -36,7 +38,8 @@ from riesz.learners.splines.features import (
     factors_at,
     factors_observed,
 )
-from riesz.learners.splines.propensities import WHO, derivable, probabilities, rarest_share, smallest
+from riesz.learners.splines.log_linear import log_linear
+from riesz.learners.splines.propensities import WHO, derivable, probabilities
 from riesz.learners.splines.residuals import Residual, residual_suits
 from riesz.learners.splines.solve import Choices, solve
 from riesz.predictions import Predictions
@@ -60,11 +63,12 @@ class Splines(Learner):
         Of mu and of the Riesz representer. ``"loo"`` finds a penalty for each group of features, and chooses features by the
         leave-one-out loss (leave-one-cluster-out if there are clusters). A number is one ridge penalty, per row, of all inputs and
         their products with the treatment; 0 is least squares.
-    rr : {"auto", "constrained", "propensity"}
+    rr : {"auto", "constrained", "propensity", "entropy"}
         How the Riesz representer is learned. ``"constrained"``: by the paper's constrained problem. ``"propensity"``, for a
-        treatment with arms: derived from the arms' propensities, which are logistic regressions on splines. ``"auto"``: from
-        propensities if the treatment has at most six arms, each with 50 rows or more, the moment moves nothing else and
-        ``rr_penalty="loo"``; otherwise constrained.
+        treatment with arms: derived from the arms' propensities, which are logistic regressions on splines. ``"entropy"``, for
+        an rr of known sign g (those of ``ate``, ``att``, ``atc``, ``mean`` and ``ape``): :math:`g \exp(g f)` with f on splines, by
+        the Kullback-Leibler loss :math:`E_n[|rr|] - E_n[m(g \log |rr|)]`. ``"auto"``: from propensities if the treatment has at
+        most six arms, each with 50 rows or more, the moment moves nothing else and ``rr_penalty="loo"``; otherwise constrained.
     interactions : int
         Number of covariates, the strongest ones, whose products with each other are tried, beside pairs whose product is found to
         matter; with 0 there are no products of covariates.
@@ -74,7 +78,8 @@ class Splines(Learner):
         Whether covariates' features that were chosen for rr join mu, and those of mu join rr.
     clip : float, optional
         The smallest propensity that rr divides by; by default :math:`5 / (\sqrt{n} \log n)` with n distinct training rows (Gruber,
-        Phillips, Lee and van der Laan 2022), at most 0.1 and at most half of the rarest arm's share.
+        Phillips, Lee and van der Laan 2022), at most 0.1 and at most half of the rarest arm's share. With ``rr="entropy"``, 1 over
+        this number times the moment's largest weight limits \|rr\| where it exceeds that of all training rows.
 
     Notes
     -----
@@ -95,6 +100,12 @@ class Splines(Learner):
     on 150 random worlds (binary treatment, even seeds, one repeat) the root mean square distance of the stack's estimate from the
     oracle's was 0.59 oracle standard errors with constrained splines and 0.47 with propensities.
 
+    With ``rr="entropy"`` the features are those that were chosen for the constrained representer, with their relative penalties,
+    and the leave-one-out Kullback-Leibler loss chooses the size of all penalties. The scale of rr is learned, too. On 25 random
+    worlds (binary treatment, even seeds 24 to 72, one repeat) the distance of the estimate of splines alone from the oracle's was
+    0.74, against 0.64 with constrained splines and 0.58 with propensities; the mean squared error of rr relative to its square was
+    0.17, 0.17 and 0.13.
+
     With more than 20,000 rows in a training set (fewer if there are many features), a random part of them is used, drawn from the
     seed.
 
@@ -103,6 +114,8 @@ class Splines(Learner):
     Belloni, Chernozhukov and Hansen (2014), "Inference on treatment effects after selection among high-dimensional controls".
     Gruber, Phillips, Lee and van der Laan (2022), "Data-adaptive selection of the propensity score truncation level for
     inverse-probability-weighted and targeted maximum likelihood estimators of marginal point treatment effects".
+    Kato (2025), "Direct debiased machine learning via Bregman divergence minimization".
+    Hines and Miles (2025), "Learning density ratios in causal inference using Bregman-Riesz regression".
 
     Examples
     --------
@@ -122,7 +135,7 @@ class Splines(Learner):
 
     penalty: Penalty = "loo"
     rr_penalty: Penalty = "loo"
-    rr: Literal["auto", "constrained", "propensity", "residual"] = "auto"
+    rr: Literal["auto", "constrained", "propensity", "residual", "entropy"] = "auto"
     interactions: int = 5
     indicators: bool = True
     double_selection: bool = True
@@ -135,7 +148,7 @@ class Splines(Learner):
         if not isinstance(self.interactions, int):
             raise LearnerError(f"Splines(interactions={self.interactions!r}): expected a whole number, 0 or larger.")
         choices = {"indicators": (True, False), "double_selection": (True, False)}
-        check_settings(self, {**choices, "rr": ("auto", "constrained", "propensity", "residual")}, [], [])
+        check_settings(self, {**choices, "rr": ("auto", "constrained", "propensity", "residual", "entropy")}, [], [])
         if self.clip is not None:
             check_number(self, "clip", "None or a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
 
@@ -148,6 +161,11 @@ class Splines(Learner):
         need_identification(design, rows)
         if self.rr == "propensity":
             need_arms(design.sample, WHO)
+        self._signs(design.sample)
+
+    def _signs(self, sample: Design) -> Array | None:
+        """The known signs that ``rr="entropy"`` needs."""
+        return known_signs(sample, "Splines(rr='entropy')", "riesz.Splines()") if self.rr == "entropy" else None
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         prepared: dict[int, Prepared] = {}
@@ -168,7 +186,7 @@ class Splines(Learner):
         derived = self.rr == "propensity" or automatic
         residual = self.rr == "residual" or (self.rr == "auto" and self.rr_penalty == "loo" and residual_suits(sample))
         choices = Choices(self.penalty, self.rr_penalty, self.interactions, self.double_selection, derived, residual)
-        return Prepared(expansions, shares, choices, self.clip, most)
+        return Prepared(expansions, shares, choices, self.clip, most, self._signs(sample))
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         if "clipped" not in details or not details["clipped"].notna().any():
@@ -182,7 +200,7 @@ class Splines(Learner):
 @stored
 @dataclass(frozen=True)
 class SplinesFit(Fit):
-    """Coefficients on features.
+    r"""Coefficients on features.
 
     Attributes
     ----------
@@ -200,6 +218,10 @@ class SplinesFit(Fit):
         Share of the rows closed forms were solved on that have a smaller propensity.
     residual : Residual or None
         The treatment's residual, if the r are functions of it instead of the treatment.
+    levels : ndarray, shape (K, J), or None
+        The best constant rr in each arm, if the r are logarithms of \|rr\| over its size, times its sign.
+    most : ndarray, shape (K,), or None
+        Largest size of rr, if its signs are known.
     """
 
     expansions: Expansions
@@ -210,6 +232,8 @@ class SplinesFit(Fit):
     clip: float = 0.0
     clipped: float = 0.0
     residual: Residual | None = None
+    levels: Array | None = None
+    most: Array | None = None
 
     def predict(self, design: Design) -> Predictions:
         n, readings, links = len(design), len(design.is_derivative), design.links
@@ -236,7 +260,10 @@ class SplinesFit(Fit):
             self._read_rr(points, shares, design, place, rr)
         if self.logits:
             rr = self._derived(design, probabilities(logits))
-        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=not self.logits)
+        if self.levels is not None and self.most is not None:
+            rr = exponential(rr, self.levels, self.most, design)
+        scale_free = not self.logits and self.levels is None
+        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free)
 
     def _read_mu(self, points: EvaluationPoints, design: Design, place: slice, mu: Evaluation) -> None:
         """Write mu at the readings of a block of rows."""
@@ -295,6 +322,8 @@ class Prepared:
         As in :class:`Splines`.
     most : int
         Closed forms are solved on at most this many rows.
+    signs : ndarray, shape (K, J), or None
+        The known signs of rr, if its logarithm is learned.
     """
 
     expansions: Expansions
@@ -302,6 +331,7 @@ class Prepared:
     choices: Choices
     clip: float | None
     most: int
+    signs: Array | None
 
     def outcome_alone(self) -> Prepared:
         """The same, for fits that learn mu alone."""
@@ -317,10 +347,16 @@ class Prepared:
             clip = smallest(len(design), rarest_share(design)) if self.clip is None else self.clip
             p = probabilities(np.stack([logit.at(sample.at_rows) for logit in solved.logits]))
             clipped = float(np.average((p < clip).any(axis=1), weights=part.weights))
-        functions = (solved.mu, *solved.rr)
-        return SplinesFit(
+        rr, most, constants = solved.rr, None, None
+        if self.signs is not None:
+            constants = levels(self.signs, part)
+            rr, most = log_linear(sample, rr, solved.rr_units, constants, self.choices.rr_penalty)
+            most = np.maximum(most, largest(design, self.clip))
+        functions = (solved.mu, *rr)
+        fit = SplinesFit(
             self.expansions, self.shares, functions, logistic, solved.logits, clip, clipped, solved.residual
         )
+        return replace(fit, levels=constants, most=most)
 
 
 def _slope(solution: SplineSolution, factors: Factors, derivatives: tuple[Array, Array]) -> Array:

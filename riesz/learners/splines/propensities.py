@@ -4,14 +4,8 @@ With arms, rr is a known function of the propensities: for the ATE :math:`a / p 
 makes an rr that grows exponentially where overlap is weak, which a sum of a few features follows less well. Each arm's membership
 is regressed on the covariates' features, and the probabilities are divided by their sum.
 
-Where rr divides by a propensity below :math:`5 / (\sqrt{n} \log n)`, with n training rows, it divides by that number instead
-(Gruber, Phillips, Lee and van der Laan 2022), or by half of the rarest arm's share if that is smaller: smaller propensities make rr
-noisier than they make it accurate. With few rows in an arm its logit is not reliable, and rr is learned without propensities.
-
-References
-----------
-Gruber, Phillips, Lee and van der Laan (2022), "Data-adaptive selection of the propensity score truncation level for
-inverse-probability-weighted and targeted maximum likelihood estimators of marginal point treatment effects".
+Where rr divides by a smaller propensity than that of :mod:`riesz.learners.propensity.smallest`, it divides by that one instead.
+With few rows in an arm its logit is not reliable, and rr is learned without propensities.
 """
 
 from __future__ import annotations
@@ -50,32 +44,6 @@ def derivable(sample: Design, used: float) -> bool:
     except LearnerError:
         return False
     return True
-
-
-def smallest(rows: int, rarest: float) -> float:
-    """The smallest propensity that rr divides by.
-
-    Parameters
-    ----------
-    rows : int
-        Number of training rows.
-    rarest : float
-        Share of the rarest arm.
-
-    Examples
-    --------
-    >>> from riesz.learners.splines.propensities import smallest
-    >>> round(smallest(1000, 0.3), 3), round(smallest(100_000, 0.3), 4), smallest(1000, 0.02)
-    (0.023, 0.0014, 0.01)
-    """
-    return float(min(5.0 / (np.sqrt(rows) * np.log(rows)), 0.1, rarest / 2))
-
-
-def rarest_share(design: Design) -> float:
-    """The share of the rarest arm in the weights of the rows."""
-    assert design.strata is not None
-    weights = np.bincount(design.strata, design.weights, minlength=design.treatment.shape[1] + 1)
-    return float(weights.min() / weights.sum())
 
 
 def modelled_arms(sample: Sample) -> Sequence[int]:

@@ -116,12 +116,15 @@ class Solutions:
         The logit of each arm whose membership is modelled, if rr follows from propensities.
     residual : Residual or None
         The treatment's residual, if rr is a function of it.
+    rr_units : tuple of ndarray, shape (1 + F,)
+        What the features of each r were divided by before they were penalised alike.
     """
 
     mu: SplineSolution
     rr: tuple[SplineSolution, ...]
     logits: tuple[SplineSolution, ...]
-    residual: Residual | None
+    residual: Residual | None = None
+    rr_units: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
     if choices.outcome_alone:
         (mu,) = _choose(sample, [0], choices, None)
         chosen = _logistic(sample, mu, choices.penalty) if sample.design.family == "binomial" else mu.solution
-        return Solutions(chosen, (), (), None)
+        return Solutions(chosen, (), ())
     members = _members(sample, choices)
     targets = [0] if members else list(range(1 + sample.design.components))
     sums = arm_sums(sample) if choices.propensities and len(sample.shares.centre) < MOST_ARMS else None
@@ -169,7 +172,8 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
         residual, of_residual = residual_of(sample, means[0].solution)
         return Solutions(chosen, tuple(_of_residual(of_residual, choices)), (), residual)
     logits = [_logistic(member, mean, choices.rr_penalty) for member, mean in zip(members.values(), means, strict=True)]
-    return Solutions(chosen, tuple(candidate.solution for candidate in rr), tuple(logits), None)
+    units_of_rr = tuple(candidate.units for candidate in rr)
+    return Solutions(chosen, tuple(candidate.solution for candidate in rr), tuple(logits), rr_units=units_of_rr)
 
 
 def _of_residual(sample: Sample, choices: Choices) -> list[SplineSolution]:
