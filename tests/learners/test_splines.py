@@ -266,9 +266,108 @@ def test_a_jump_at_a_mass_point_is_seen() -> None:
     data, mu = zero_inflated(1000, seed=1)
     fit = riesz.ate("y ~ treat(a) + z", data, learner=SPLINES)
     assert abs(fit.params["ATE"] - 1) < 3 * fit.bse["ATE"]
-    blind = riesz.ate("y ~ treat(a) + z", data, learner=riesz.Splines(indicators=False))
+    blind = riesz.ate("y ~ treat(a) + z", data, learner=riesz.Splines(indicators=False, steps=False))
     seen, unseen = (np.mean((np.asarray(one.predictions.mu.observed).ravel() - mu) ** 2) for one in (fit, blind))
     assert seen < 0.3 * unseen
+
+
+@pytest.mark.parametrize("clusters", [False, True])
+def test_steps_of_covariates_are_found(clusters: bool) -> None:
+    """A jump in one of ten covariates, and a slope that jumps with another."""
+    rng = np.random.default_rng(4)
+    x, a = rng.normal(size=(1500, 10)), rng.integers(0, 2, 1500)
+    mu = a + 2.0 * (x[:, 3] > 0.3) + (x[:, 5] > 0.0) * (1.0 + x[:, 6])
+    data = pd.DataFrame(x).add_prefix("x").assign(a=a, y=mu + 0.5 * rng.standard_normal(1500), g=np.arange(1500) // 2)
+    formula = "y ~ treat(a) + " + " + ".join(f"x{j}" for j in range(10))
+    options = {"cluster": "g"} if clusters else {}
+    design = design_of(formula, data, riesz.ATE(), **options)
+    errors = [
+        np.mean((fitted(design, riesz.Splines(steps=steps)).predict(design).mu.observed - mu) ** 2)
+        for steps in (True, False)
+    ]
+    assert errors[0] < 0.6 * errors[1]
+
+
+def test_no_steps_where_there_are_none() -> None:
+    """Among twenty covariates without a jump, steps are found in few samples, and cost little."""
+    found = 0
+    for seed in range(8):
+        rng = np.random.default_rng([5, seed])
+        x, a = rng.normal(size=(600, 20)), rng.integers(0, 2, 600)
+        data = pd.DataFrame(x).add_prefix("x").assign(a=a, y=a + x[:, 0] + np.sin(x[:, 1]) + rng.standard_normal(600))
+        fit = fitted(design_of("y ~ treat(a) + .", data, riesz.ATE()))
+        assert isinstance(fit, SplinesFit)
+        features, places = fit.solutions[0].features, sum(how.size for how in fit.expansions.covariates) + 1
+        found += bool((features.first >= places).any())
+    assert found <= 3
+
+
+def test_a_step_is_no_feature_where_readings_change_covariates() -> None:
+    """Its derivative along the covariate would be zero; the spline has one."""
+    rng = np.random.default_rng(6)
+    x, a = rng.uniform(-1, 1, (1000, 2)), rng.normal(size=1000)
+    data = pd.DataFrame(x, columns=["x1", "x2"]).assign(
+        a=a, y=a + 3.0 * (x[:, 0] > 0) + 0.1 * rng.standard_normal(1000)
+    )
+    question = riesz.CustomMoment(lambda mu, data: mu.derivative(data, wrt="x1"))
+    fit = fitted(design_of("y ~ treat(a) + x1 + x2", data, question))
+    assert isinstance(fit, SplinesFit)
+    assert fit.residual is None
+    places = sum(how.size for how in fit.expansions.covariates) + 12
+    assert (fit.solutions[0].features.first < places).all()
+
+
+def dose(n: int, seed: int, spread: Callable[[np.ndarray], np.ndarray]) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows whose treatment has normal errors with a spread that depends on x1; and rr of the average derivative."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 5))
+    sigma = spread(x[:, 0])
+    mean = np.sin(2 * x[:, 1]) + x[:, 2]
+    d = mean + sigma * rng.standard_normal(n)
+    y = d + x[:, 1] + rng.standard_normal(n)
+    return pd.DataFrame(x, columns=[f"x{j}" for j in range(1, 6)]).assign(d=d, y=y), (d - mean) / sigma**2
+
+
+def error_of_rr(fit: riesz.Results, rr: np.ndarray) -> float:
+    return float(np.mean((fit._crossfit.predictions[0].rr.observed[0] - rr) ** 2) / np.mean(rr**2))
+
+
+def test_rr_of_a_slope_is_the_residual_of_the_treatment() -> None:
+    """With equal variances it is a multiple of it, and closer to the truth than what the constrained problem finds."""
+    data, rr = dose(2000, 1, np.ones_like)
+    fits = [riesz.ade("y ~ treat(d) + .", data, learner=learner) for learner in (SPLINES, CONSTRAINED)]
+    errors = [error_of_rr(fit, rr) for fit in fits]
+    assert errors[0] < 0.06
+    assert errors[0] < 0.8 * errors[1]
+    assert abs(fits[0].params["ADE"] - 1) < 3 * fits[0].bse["ADE"]
+    for fit in fits[0]._crossfit.fits:
+        assert isinstance(fit, SplinesFit)
+        assert len(fit.solutions[1].features) == 1
+
+
+def test_rr_follows_a_variance_that_varies() -> None:
+    data, rr = dose(3000, 2, lambda x: np.exp(0.5 * x))
+    fit = riesz.ade("y ~ treat(d) + .", data, learner=SPLINES)
+    d = (data["d"] - data["d"].mean()).to_numpy()
+    best_line = rr - (rr @ d) / (d @ d) * d
+    assert error_of_rr(fit, rr) < 0.5 * np.mean(best_line**2) / np.mean(rr**2)
+    assert sum(len(part.solutions[1].features) > 1 for part in fit._crossfit.fits) >= 4
+
+
+def test_a_shift_of_the_treatment_does_not_matter_to_its_residual() -> None:
+    """A function of the covariates that is added to the treatment drops out of rr."""
+    data, _ = dose(800, 3, np.ones_like)
+    moved = data.assign(d=data["d"] + 3.0 * data["x1"] - data["x2"])
+    first, second = (
+        riesz.ade("y ~ treat(d) + .", frame, learner=SPLINES)._crossfit.predictions[0].rr.observed[0]
+        for frame in (data, moved)
+    )
+    assert np.corrcoef(first, second)[0, 1] > 0.99
+
+
+def test_residuals_are_refused_with_a_way_out(binary_frame: pd.DataFrame) -> None:
+    with pytest.raises(riesz.RieszError, match=r"a treatment that is one number.*riesz.Splines\(\)"):
+        riesz.ate("y ~ treat(a) + x1 + x2", binary_frame, learner=riesz.Splines(rr="residual"))
 
 
 def test_arms_may_have_regressions_of_their_own() -> None:

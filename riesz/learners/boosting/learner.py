@@ -45,7 +45,7 @@ class Boosting(Learner):
 
     Trees find jumps, mass points and interactions by themselves, and ignore columns that do not matter. They need more rows than
     other learners for smooth or linear functions. For derivatives (``ade``, ``ipe``) trees of the covariates are added to
-    :class:`~riesz.Splines`, which carry the slope.
+    :class:`~riesz.Splines`, which carry the slope, and rr of ``ade`` is the treatment's residual from boosted trees.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ from riesz.learners.splines.features import (
 )
 from riesz.learners.splines.log_linear import log_linear
 from riesz.learners.splines.propensities import WHO, derivable, probabilities
-from riesz.learners.splines.residuals import Residual, residual_suits
+from riesz.learners.splines.residuals import Residual, need_residual, residual_suits
 from riesz.learners.splines.solve import Choices, solve
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
@@ -63,17 +63,21 @@ class Splines(Learner):
         Of mu and of the Riesz representer. ``"loo"`` finds a penalty for each group of features, and chooses features by the
         leave-one-out loss (leave-one-cluster-out if there are clusters). A number is one ridge penalty, per row, of all inputs and
         their products with the treatment; 0 is least squares.
-    rr : {"auto", "constrained", "propensity", "entropy"}
+    rr : {"auto", "constrained", "propensity", "residual", "entropy"}
         How the Riesz representer is learned. ``"constrained"``: by the paper's constrained problem. ``"propensity"``, for a
-        treatment with arms: derived from the arms' propensities, which are logistic regressions on splines. ``"entropy"``, for
+        treatment with arms: derived from the arms' propensities, which are logistic regressions on splines. ``"residual"``, for a
+        treatment that is a number: as a function of the treatment's residual from a regression on splines. ``"entropy"``, for
         an rr of known sign g (those of ``ate``, ``att``, ``atc``, ``mean`` and ``ape``): :math:`g \exp(g f)` with f on splines, by
         the Kullback-Leibler loss :math:`E_n[|rr|] - E_n[m(g \log |rr|)]`. ``"auto"``: from propensities if the treatment has at
-        most six arms, each with 50 rows or more, the moment moves nothing else and ``rr_penalty="loo"``; otherwise constrained.
+        most six arms, each with 50 rows or more, from the residual if it is a number, provided that the moment moves nothing else
+        and ``rr_penalty="loo"``; otherwise constrained.
     interactions : int
         Number of covariates, the strongest ones, whose products with each other are tried, beside pairs whose product is found to
         matter; with 0 there are no products of covariates.
     indicators : bool
         Whether mass points of covariates get indicators: values that carry 5% of the weight or more, unless there are only two.
+    steps : bool
+        Whether steps of covariates, with cuts at quantiles, are tried where they would matter.
     double_selection : bool
         Whether covariates' features that were chosen for rr join mu, and those of mu join rr.
     clip : float, optional
@@ -88,7 +92,9 @@ class Splines(Learner):
     treatment have a ridge penalty per group (a covariate's line, its bends, its indicators, and the products of each with the
     treatment), found from second moments alone; groups that explain no more than noise are dropped. Then products of the lines
     and first bends of pairs of covariates are tried in the same way, with both held constant beyond the outer knots: the five
-    strongest covariates with each other, and up to ten pairs whose product the function misses by more than chance would.
+    strongest covariates with each other, and up to ten pairs whose product the function misses by more than chance would. So are up
+    to ten steps :math:`1\{x > c\}`, with 15 cuts per covariate, that the function misses, and then products of these steps with
+    lines and with each other.
     Lines with a single penalty are tried, too, and, if the treatment has arms, a regression of mu for each arm. The leave-one-out
     loss chooses: the squared error for mu, the Riesz loss for rr. Under ``family="binomial"`` mu is then a logistic regression on
     the features that were chosen.
@@ -99,6 +105,13 @@ class Splines(Learner):
     A constrained representer is learned up to scale, which comes from the estimation sample. Propensities give it with its scale;
     on 150 random worlds (binary treatment, even seeds, one repeat) the root mean square distance of the stack's estimate from the
     oracle's was 0.59 oracle standard errors with constrained splines and 0.47 with propensities.
+
+    With ``rr="residual"`` the treatment is regressed on the covariates' features, and rr is found by the constrained problem on
+    features of the residual e and the covariates. If the moment moves the treatment by the same amount in all rows, rr is a
+    multiple of e, as it is for normal errors of constant variance, unless another function lowers the Riesz loss by 5%, also on
+    held-out rows. On 40 random worlds (continuous treatment, even seeds) the mean squared error of rr
+    relative to its square was 0.07, against 0.12 with constrained splines, and the distance of the estimate of splines alone from
+    the oracle's was 0.88 oracle standard errors, against 1.00.
 
     With ``rr="entropy"`` the features are those that were chosen for the constrained representer, with their relative penalties,
     and the leave-one-out Kullback-Leibler loss chooses the size of all penalties. The scale of rr is learned, too. On 25 random
@@ -138,6 +151,7 @@ class Splines(Learner):
     rr: Literal["auto", "constrained", "propensity", "residual", "entropy"] = "auto"
     interactions: int = 5
     indicators: bool = True
+    steps: bool = True
     double_selection: bool = True
     clip: float | None = None
 
@@ -147,7 +161,7 @@ class Splines(Learner):
         check_number(self, "interactions", "a whole number, 0 or larger", at_least=0)
         if not isinstance(self.interactions, int):
             raise LearnerError(f"Splines(interactions={self.interactions!r}): expected a whole number, 0 or larger.")
-        choices = {"indicators": (True, False), "double_selection": (True, False)}
+        choices = {"indicators": (True, False), "steps": (True, False), "double_selection": (True, False)}
         check_settings(self, {**choices, "rr": ("auto", "constrained", "propensity", "residual", "entropy")}, [], [])
         if self.clip is not None:
             check_number(self, "clip", "None or a number between 0 and 0.5, such as 0.01", above=0.0, below=0.5)
@@ -161,6 +175,8 @@ class Splines(Learner):
         need_identification(design, rows)
         if self.rr == "propensity":
             need_arms(design.sample, WHO)
+        if self.rr == "residual":
+            need_residual(design.sample)
         self._signs(design.sample)
 
     def _signs(self, sample: Design) -> Array | None:
@@ -179,7 +195,7 @@ class Splines(Learner):
 
     def prepare(self, sample: Design) -> Prepared:
         """What the folds of a sample share."""
-        expansions, shares = measure(sample, self.indicators)
+        expansions, shares = measure(sample, self.indicators, self.steps)
         size = (1 + len(shares.centre)) * sum(how.size for how in expansions.covariates)
         most = int(np.clip(_MOST_NUMBERS // max(size, 1), _LEAST_ROWS, MOST_ROWS))
         automatic = self.rr == "auto" and self.rr_penalty == "loo" and derivable(sample, min(1.0, most / len(sample)))
@@ -363,14 +379,15 @@ def _slope(solution: SplineSolution, factors: Factors, derivatives: tuple[Array,
     return np.asarray(solution.coefficients[1:] @ factors.slopes(solution.features, derivatives))
 
 
-def measure(sample: Design, indicators: bool) -> tuple[Expansions, Shares]:
+def measure(sample: Design, indicators: bool, steps: bool = False) -> tuple[Expansions, Shares]:
     """How inputs and shares are made, from all rows of a sample."""
     expansions = make_expansions(sample, splines=True, indicators=indicators)
     covariates = tuple(
         how if len(how.knots) else _standardised(how, column)
         for how, column in zip(expansions.covariates, sample.x.T, strict=True)
     )
-    return Expansions(expansions.treatment, covariates, make_cuts(sample.x)), _measure_shares(sample)
+    cuts = make_cuts(sample.x) if steps else ()
+    return Expansions(expansions.treatment, covariates, cuts), _measure_shares(sample)
 
 
 def _standardised(how: Expansion, x: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Expansion:

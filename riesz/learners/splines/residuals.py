@@ -18,6 +18,7 @@ import numpy as np
 from riesz.arrays import Array
 from riesz.design.derived import as_outcome
 from riesz.design.design import Design
+from riesz.errors import LearnerError
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, changes_covariates
 from riesz.learners.inputs.expansions import Expansion, make_expansion
 from riesz.learners.splines.feature_sets import Sample
@@ -54,6 +55,15 @@ def residual_suits(sample: Design) -> bool:
     if sample.strata is not None or sample.treatment.shape[1] != 1 or not len(sample.covariates):
         return False
     return not any(changes_covariates(sample, reading) for reading in sample.readings())
+
+
+def need_residual(sample: Design) -> None:
+    """Refuse a design whose rr cannot be a function of the treatment's residual."""
+    if not residual_suits(sample):
+        raise LearnerError(
+            "Splines(rr='residual') needs a treatment that is one number, covariates, and a moment that moves the treatment alone. "
+            "Use riesz.Splines()."
+        )
 
 
 def treatment_sample(sample: Sample) -> Sample:
