@@ -16,7 +16,7 @@ from riesz.arrays import Array
 from riesz.crossfit.calibration import Calibration, Kind, apply, find_calibration
 from riesz.crossfit.folds import Labels
 from riesz.crossfit.splits import Split
-from riesz.crossfit.stacking import Stacking, stack
+from riesz.crossfit.stacking import Stacking, mu_apart, stack
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.errors import LearnerError
@@ -182,7 +182,9 @@ def combine_candidates(
         combined, stackings = learned[0], []
     else:
         stacked, stacking = stack([repeat for of_candidate in learned for repeat in of_candidate], design)
-        combined, stackings = [stacked], [stacking]
+        learners = [np.mean([repeat.mu.observed for repeat in of_candidate], axis=0) for of_candidate in learned]
+        apart, gain = mu_apart(learners, stacked.mu.observed, design)
+        combined, stackings = [stacked], [replace(stacking, apart=apart, gain=gain)]
     factors = [scales(predictions, design) for predictions in combined]
     rescaled = tuple(times(predictions, factor) for predictions, factor in zip(combined, factors, strict=True))
     folds = np.empty((len(splits), len(design)), dtype=np.intp)

@@ -69,6 +69,8 @@ class Stacking:
         E_n[m(r)] / E_n[r^2] of each candidate's rr as learned; near 1 if it was learned with its scale and overlap is good.
     claims : ndarray of bool, shape (J,)
         Whether a candidate's rr was learned with its scale.
+    apart, gain : float
+        From :func:`mu_apart`; NaN in files of former versions.
     """
 
     mu: Array
@@ -78,6 +80,46 @@ class Stacking:
     rr_loss: Array
     scales: Array
     claims: npt.NDArray[np.bool_]
+    apart: float = np.nan
+    gain: float = np.nan
+
+
+def mu_apart(learners: Sequence[Array], stacked: Array, design: Design) -> tuple[float, float]:
+    r"""How far apart the two learners with the smallest squared errors are, and how much better than them the stack is.
+
+    If the learners' mu, :math:`\mu_1` and :math:`\mu_2`, are about as far from each other as the stack's mu is from the outcome,
+    then what is left of the outcome is not noise: their own errors have a mean square of at least
+    :math:`E_n[(\mu_1 - \mu_2)^2] / 4`. Where one of them has learned mu, the stack is no better than that one.
+
+    Parameters
+    ----------
+    learners : sequence of ndarray, shape (n,)
+        Mu of every learner at the rows, averaged over repeats.
+    stacked : ndarray, shape (n,)
+    design : Design
+
+    Returns
+    -------
+    apart : float
+        :math:`E_n[(\mu_1 - \mu_2)^2] / E_n[(y - \mu)^2]`.
+    gain : float
+        :math:`E_n[(y - \mu_1)^2] / E_n[(y - \mu)^2] - 1`; NaN, as the other, where nothing is left.
+
+    Examples
+    --------
+    >>> import riesz
+    >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
+    >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Stack([riesz.Linear(), riesz.Splines()]))
+    >>> (stacking,) = fit._crossfit.stacking
+    >>> stacking.apart < 0.2, stacking.gain < 0.05
+    (True, True)
+    """
+    left = float(design.mean((design.y - stacked) ** 2))
+    if len(learners) < 2 or not left > 0.0:
+        return np.nan, np.nan
+    losses = np.array([float(design.mean((design.y - mu) ** 2)) for mu in learners])
+    first, second = np.argsort(losses, kind="stable")[:2]
+    return float(design.mean((learners[first] - learners[second]) ** 2)) / left, losses[first] / left - 1.0
 
 
 def stack(candidates: Sequence[Predictions], design: Design) -> tuple[Predictions, Stacking]:

@@ -31,6 +31,8 @@ class Evidence:
         Their standard errors.
     disagreement : ndarray, shape (K,)
         How far apart the learners of a stack are, in units of the estimates; 0 for a single learner.
+    mu_apart, mu_gain : float
+        From :func:`~riesz.crossfit.stacking.mu_apart`; NaN for a single learner.
     treatment : str
         Name of the treatment.
     arms : sequence of str
@@ -63,6 +65,8 @@ class Evidence:
     names: Sequence[str]
     errors: pd.Series
     disagreement: Array
+    mu_apart: float
+    mu_gain: float
     treatment: str
     arms: Sequence[str]
     covariates: Mapping[str, Sequence[Array]]

@@ -44,6 +44,8 @@ SCARCE_SHARE = 0.05
 # Root mean square distance of a stack's estimate from those with the mu or the rr of one learner, in standard errors; above 0.5
 # it makes up more than a quarter of the variance.
 APART = 0.5
+MU_APART = 0.7  # share of the mean squared error of the stack's mu that two learners' mu are apart,
+MU_GAIN = 0.1  # if the best learner's is larger than the stack's by this share: in none of 80 even random worlds
 SCALE_OFF = 0.25  # distance from 1 of the scale of an rr that is learned with its scale, as a share,
 SCALE_Z = 4.0  # if sampling noise cannot explain it
 ONE_SIDED = 0.01  # the largest such share at which the effect on the rows of one arm is recommended instead
@@ -97,6 +99,18 @@ def learners_disagree(evidence: Evidence) -> list[str]:
         f"the estimate moves by {evidence.disagreement[int(np.argmax(apart))]:.2g} (root mean square). The standard error allows "
         "for it, but the answer depends on how mu and rr are learned. See fit.candidates, fit.stacking and, if the "
         "treatment has two arms, fit.overlap()."
+    ]
+
+
+def mu_is_not_learned(evidence: Evidence) -> list[str]:
+    """The best learners of a stack are about as far from each other as from the outcome, and their combination is better."""
+    if not (evidence.mu_apart > MU_APART and evidence.mu_gain > MU_GAIN):
+        return []
+    return [
+        f"No learner of the stack has learned mu: the mu of the two best ones differ by {evidence.mu_apart:.0%} of what the stack "
+        "leaves of the outcome's variance, so that much of it is their error, not noise. The estimate then depends on how well rr "
+        "was learned, and its interval may be too short. Transform covariates, add what explains the outcome, or add a learner to "
+        "the stack that suits its shape, and compare fit.candidates."
     ]
 
 
@@ -354,6 +368,7 @@ ALARMS: list[Rule] = [
     overlap_fails,
     little_treatment_variation,
     learners_disagree,
+    mu_is_not_learned,
 ]
 
 #: All rules, in the order in which ``fit.warnings()`` reports them. A new warning is one function and one line here.

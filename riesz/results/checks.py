@@ -133,6 +133,8 @@ def gather_evidence(parts: FitParts) -> Evidence:
         names=parts.names,
         errors=pd.Series(parts.inference.errors(), index=parts.names),
         disagreement=parts.inference.disagreement,
+        mu_apart=max((stacking.apart for stacking in parts.crossfit.stacking), default=np.nan),
+        mu_gain=max((stacking.gain for stacking in parts.crossfit.stacking), default=np.nan),
         treatment=parts.model.blueprint.treatment.name,
         arms=parts.arms,
         covariates=_covariates(parts),

@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import minimize
 
 import riesz
-from riesz.crossfit.stacking import nonnegative, simplex, stack
+from riesz.crossfit.stacking import mu_apart, nonnegative, simplex, stack
 from riesz.design.design import Design
 from riesz.learners import Learner
 from riesz.learners.base import Fit, Watch
@@ -361,3 +361,16 @@ def test_new_rows_need_not_have_every_arm(data: pd.DataFrame) -> None:
     together = fit.predict(data)
     treated = data.index[data["a"] == 1][:1]
     pd.testing.assert_frame_equal(fit.predict(data.loc[treated]), together.loc[treated])
+
+
+def test_how_far_learners_are_apart() -> None:
+    """Exactly known errors: two learners that each miss another half of the signal, and their mean."""
+    rng = np.random.default_rng(0)
+    first, second, noise = rng.choice([-1.0, 1.0], (3, 4000))
+    data = pd.DataFrame({"y": first + second + 0.1 * noise, "a": np.arange(4000) % 2, "x": first})
+    design = riesz.ate("y ~ treat(a) + x", data, learner="linear", folds=2).model.blueprint.design
+    apart, gain = mu_apart([2 * first, 2 * second], first + second, design)
+    np.testing.assert_allclose([apart, gain], [8 / 0.01, 2 / 0.01], rtol=0.2)
+    assert mu_apart([first + second, first], first + second, design)[1] == 0.0
+    assert np.isnan(mu_apart([first], first, design)).all()
+    assert np.isnan(mu_apart([first, second], design.y, design)).all()

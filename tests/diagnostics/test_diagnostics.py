@@ -11,6 +11,7 @@ from known import Known
 from scipy.special import expit
 
 import riesz
+from riesz.datasets.hard_cases import HARD_CASES
 from riesz.design.moment import Evaluation, Linked
 from riesz.diagnostics import warnings as concerns
 from riesz.diagnostics.concerns import Concerns
@@ -428,6 +429,20 @@ def test_a_representer_that_ignores_a_covariate_is_flagged() -> None:
     frame, mu, p = draw(1000, seed=14)
     fit = riesz.ate(FORMULA, frame, learner=Known(mu, np.full(1000, p.mean())), folds=1)
     assert any("rr does not balance x1" in text for text in fit.warnings())
+
+
+def test_a_mu_that_no_learner_has_learned_is_flagged() -> None:
+    """Kang and Schafer's covariates hide what the outcome is linear in; the noise is 1, and mu is off by more than that."""
+    case = HARD_CASES["kang_schafer"]
+    data = case.draw(2).data
+    fit = riesz.ate(case.formula, data, learner="auto", folds=2, repeats=1)
+    assert any("No learner of the stack has learned mu" in text for text in fit.warnings())
+    (stacking,) = fit._crossfit.stacking
+    assert np.mean((data["y"] - fit.fittedvalues) ** 2) > 2.0  # of which the noise is 1
+    assert stacking.apart > 0.7
+    evidence = gather_evidence(fit._parts)
+    assert concerns.mu_is_not_learned(replace(evidence, mu_gain=0.05)) == []
+    assert concerns.mu_is_not_learned(replace(evidence, mu_apart=np.nan)) == []
 
 
 def test_folds_that_disagree_are_flagged() -> None:
