@@ -78,10 +78,10 @@ class LearnerError(RieszError, ValueError):
     Examples
     --------
     >>> import riesz
-    >>> riesz.defaults.learner = "forest"
+    >>> riesz.defaults.learner = "orchard"
     Traceback (most recent call last):
     ...
-    riesz.errors.LearnerError: learner='forest' is not known. Expected one of 'auto', 'linear', ...
+    riesz.errors.LearnerError: learner='orchard' is not known. Expected one of 'auto', 'linear', ...
     """
 
 

@@ -244,7 +244,7 @@ def test_a_draw_that_fails_ends_the_study(tmp_path: Path) -> None:
         ({"processes": 10**30}, "processes=1000"),
         ({"formula": 3}, "formula is a int"),
         ({"foldz": 3}, "no keyword 'foldz'.* Did you mean `folds`"),
-        ({"learner": "forest"}, "learner='forest'"),
+        ({"learner": "orchard"}, "learner='orchard'"),
         ({"path": 3}, "path=3"),
         ({"path": "."}, "is a folder"),
         ({"path": "no/such/folder/draws.csv"}, "no/such/folder"),

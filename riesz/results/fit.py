@@ -175,9 +175,9 @@ class Results(Parameters):
         >>> print(fit.candidates.loc["ATE", ["estimate", "std_error", "weight_mu", "weight_rr"]].round(2).to_string())
                                         estimate  std_error  weight_mu  weight_rr
         learner
-        Linear (ridge, rr constrained)      1.43       0.18       0.13       0.45
-        Splines                             0.86       0.17       0.87       0.55
-        stack                               0.82       0.20       1.00       1.00
+        Linear (ridge, rr constrained)      1.43       0.18       0.13       0.47
+        Splines                             0.86       0.16       0.87       0.53
+        stack                               0.81       0.21       1.00       1.00
         """
         return candidate_table(self._parts)
 
@@ -201,9 +201,9 @@ class Results(Parameters):
         >>> print(fit.stacking.loc["rr of ATE", ["weight", "loss"]].round(2))
                                         weight  loss
         learner
-        Linear (ridge, rr constrained)    0.45 -4.58
-        Splines                           0.55 -4.71
-        stack                             1.00 -4.99
+        Linear (ridge, rr constrained)    0.47 -4.58
+        Splines                           0.53 -4.66
+        stack                             1.00 -4.96
         """
         return stacking_table(self._parts)
 

@@ -17,6 +17,8 @@ from riesz.results.summary_table import Summary, number
 from riesz.syntax.check_arguments import checked_methods, is_count, is_number
 from riesz.syntax.labels import label
 
+_ROUNDING = 1e-12  # by which a correlation that was computed may exceed 1
+
 
 @checked_methods()
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Sensitivity:
             raise RieszError(f"cf_y={self.cf_y!r}: expected a share, from 0 to 1, such as 0.03.")
         if not (is_number(self.cf_d) and 0 <= self.cf_d < 1):
             raise RieszError(f"cf_d={self.cf_d!r}: expected a share, from 0 to below 1, such as 0.03.")
-        if not (is_number(self.rho) and -1 <= self.rho <= 1):
+        if not (is_number(self.rho) and abs(self.rho) <= 1 + _ROUNDING):
             raise RieszError(f"rho={self.rho!r}: expected a correlation, between -1 and 1; 1 is the worst case.")
         if not (is_number(self.level) and 0 < self.level < 1):
             raise RieszError(f"level={self.level!r}: expected a number between 0 and 1, such as 0.95.")
