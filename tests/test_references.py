@@ -231,3 +231,16 @@ def test_generalized_riesz_regression(case: str) -> None:
         np.testing.assert_allclose(ours[name], theirs[method][0], atol=5e-5)
     if verb != "att":
         np.testing.assert_allclose(fit.bse.iloc[0], theirs["arw"][1], rtol=1e-5)
+
+
+def test_entropy_balancing_of_the_package_ebal() -> None:
+    """The package ebal gives the untreated the means of the treated; ``write_ebal.py`` made the weights.
+
+    Hainmueller's weights are those of the ATT, by the primal problem and by the Kullback-Leibler loss.
+    """
+    data = pd.read_csv(REFERENCES / "rows.csv")
+    expected = json.loads((REFERENCES / "ebal.json").read_text(encoding="utf-8"))["weights"]
+    for learner in (riesz.Balancing(tolerance=0, objective="entropy"), riesz.Linear(0, 0, rr="entropy")):
+        fit = riesz.att("y ~ treat(a) * (x1 + x2)", data, learner=learner, folds=1)
+        weights = -fit.riesz_representer["ATT"][data["a"] == 0]
+        np.testing.assert_allclose(weights / weights.sum(), expected, atol=1e-7)
