@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -204,3 +207,40 @@ def test_bounds_of_a_mean_are_in_the_outcomes_units(binary_frame: pd.DataFrame) 
     fit = riesz.mean("y ~ treat(a) * x1 + x2", binary_frame, at=1, bounds=(low, high))
     values = fit.estimates["estimate"].unstack().iloc[0]
     assert abs(values["tmle"] - values["dr"]) < 0.5 * fit.bse.iloc[0]
+
+
+REFERENCES = Path(__file__).parent / "data" / "references"
+GENRIESZ = json.loads((REFERENCES / "genriesz.json").read_text(encoding="utf-8"))["estimate and standard error"]
+
+
+@pytest.mark.parametrize("case", GENRIESZ)
+def test_generalized_riesz_regression(case: str) -> None:
+    """The package genriesz with the same basis and loss, without penalties; ``write_genriesz.py`` made the numbers.
+
+    Its regressions are exact, and its representers nearly: they have moments of their columns right to about 1e-5. It treats the
+    share of the treated as known, so that its standard error of the ATT is that of another parameter.
+    """
+    verb, loss = case.split()
+    data = pd.read_csv(REFERENCES / "rows.csv")
+    formula = {"ade": "y ~ treat(d) * (x1 + x2) + I(treat(d)**2) + I(x1**2) + I(x2**2) + x1:x2"}
+    learner = riesz.Linear(0, 0, rr={"squared": "riesz", "entropy": "entropy"}[loss])
+    fit = getattr(riesz, verb)(formula.get(verb, "y ~ treat(a) * (x1 + x2)"), data, learner=learner, folds=1)
+    theirs, ours = GENRIESZ[case], fit.estimates["estimate"].droplevel(0)
+    np.testing.assert_allclose(ours["direct"], theirs["ra"][0], rtol=1e-8)
+    for name, method in {"dr": "arw", "tmle": "tmle", "ipw": "rw"}.items():
+        np.testing.assert_allclose(ours[name], theirs[method][0], atol=5e-5)
+    if verb != "att":
+        np.testing.assert_allclose(fit.bse.iloc[0], theirs["arw"][1], rtol=1e-5)
+
+
+def test_entropy_balancing_of_the_package_ebal() -> None:
+    """The package ebal gives the untreated the means of the treated; ``write_ebal.py`` made the weights.
+
+    Hainmueller's weights are those of the ATT, by the primal problem and by the Kullback-Leibler loss.
+    """
+    data = pd.read_csv(REFERENCES / "rows.csv")
+    expected = json.loads((REFERENCES / "ebal.json").read_text(encoding="utf-8"))["weights"]
+    for learner in (riesz.Balancing(tolerance=0, objective="entropy"), riesz.Linear(0, 0, rr="entropy")):
+        fit = riesz.att("y ~ treat(a) * (x1 + x2)", data, learner=learner, folds=1)
+        weights = -fit.riesz_representer["ATT"][data["a"] == 0]
+        np.testing.assert_allclose(weights / weights.sum(), expected, atol=1e-7)
