@@ -15,6 +15,7 @@ import numpy.typing as npt
 from riesz.arrays import Array, mean_of, ratio
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Part
+from riesz.families import find_family
 from riesz.storage.coding import stored
 
 
@@ -26,14 +27,14 @@ class Predictions:
     Attributes
     ----------
     mu : Evaluation, shape (n,)
-        In the outcome's own units; a probability under ``family="binomial"``.
+        In the outcome's own units, not its index: a probability under ``family="binomial"``.
     rr : Linked
         One Riesz representer per component; NaN throughout if the learner learns mu alone.
     scale_free : bool
         Whether rr is known up to scale only, as a moment-constrained learner reads it out (r = beta - beta_perp).
     tilted : bool
-        Whether rr represents the moment on functions v f with v = mu (1 - mu), which the errors of a logit are, instead of on all
-        functions f: E[v rr f] = h(v f). Then E[rr y] is not an estimate of psi.
+        Whether rr represents the moment on functions v f, which the errors of an index are, instead of on all functions f:
+        E[v rr f] = h(v f), with v the slope of mu along its index, such as mu (1 - mu). Then E[rr y] is not an estimate of psi.
     """
 
     mu: Evaluation
@@ -101,9 +102,9 @@ def tilt(predictions: Predictions, design: Design) -> Evaluation | None:
     """The function v over its mean, shape (n,), for which E[v rr f] = h(v f); None if rr is not tilted."""
     if not predictions.tilted:
         return None
-    mu = predictions.mu
-    v = Evaluation(mu.observed * (1 - mu.observed), mu.values * (1 - mu.values), (1 - 2 * mu.values) * mu.slopes)
-    mean = float(design.mean(v.observed)) or 1.0  # 0 where the logit separates the outcomes completely
+    mu, family = predictions.mu, find_family(design.family)
+    v = Evaluation(family.slope(mu.observed), family.slope(mu.values), family.bend(mu.values) * mu.slopes)
+    mean = float(design.mean(v.observed)) or 1.0  # 0 where a logit separates the outcomes completely
     return v.map(lambda values: values / mean)
 
 

@@ -22,6 +22,7 @@ from riesz.crossfit.crossfit import Problem, cross_fit
 from riesz.crossfit.trimming import Trimming, read_trim, trim
 from riesz.errors import ArgumentError, DataError, FormulaError, LearnerError, nearest
 from riesz.estimators import ESTIMATORS
+from riesz.families import MEANS, find_family
 from riesz.learners import Learner, find_learner
 from riesz.syntax.check_arguments import shown
 
@@ -38,7 +39,7 @@ class Options(TypedDict, total=False):
     estimator: str | None
     folds: Any
     repeats: int | None
-    family: Literal["gaussian", "binomial"]
+    family: Literal["gaussian", "binomial", "poisson", "gamma"]
     bounds: tuple[float, float] | None
     target: Literal["population", "sample"]
     weights: Any
@@ -217,12 +218,15 @@ class Settings:
             _check_repeats,
         ),
     )
-    family: Literal["gaussian", "binomial"] = field(
+    family: Literal["gaussian", "binomial", "poisson", "gamma"] = field(
         default="gaussian",
         metadata=_about(
-            '{"gaussian", "binomial"}',
-            '``"binomial"`` for an outcome in [0, 1]: mu is a probability, and ``tmle`` uses a logistic submodel.',
-            _one_of(("gaussian", "binomial")),
+            '{"gaussian", "binomial", "poisson", "gamma"}',
+            'The kind of outcome. ``"binomial"``: in [0, 1], and mu is a probability; ``"poisson"``: counts, or other outcomes '
+            'of 0 or larger; ``"gamma"``: larger than 0, with a standard deviation in proportion to the mean. Learners then learn '
+            "the logit or the logarithm of mu, and ``tmle`` uses a submodel of that form. Moments act on mu itself, so that "
+            "parameters stay the same. A learner that cannot do this is refused; a stack leaves it out.",
+            _one_of(MEANS),
         ),
     )
     bounds: tuple[float, float] | None = field(
@@ -331,7 +335,8 @@ class Settings:
         if estimator.weighs and not self.learner.weighs(self.family):
             raise LearnerError(
                 f"estimator={self.estimator!r} weights the outcome by rr, and with family={self.family!r} the rr of {learner} "
-                "corrects the errors of its logit and is not such a weight. Use estimator='dr' or 'tmle', or another learner."
+                f"corrects the errors of its {find_family(self.family).index} and is not such a weight. Use estimator='dr' or "
+                "'tmle', or another learner."
             )
         if not self.learner.learns_rr and self.trim is not None:
             raise LearnerError(f"trim= caps the Riesz representer, and {learner} learns mu alone. Use trim=None.")

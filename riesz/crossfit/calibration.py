@@ -34,11 +34,12 @@ from scipy.optimize import isotonic_regression
 
 from riesz.arrays import Array, ratio
 from riesz.crossfit.copies import find_copies
-from riesz.crossfit.stacking import EDGE, serves
+from riesz.crossfit.stacking import serves
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.errors import LearnerError
+from riesz.families import find_family
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -143,8 +144,8 @@ def apply(predictions: Predictions, calibration: Calibration, design: Design) ->
     for arm, steps in enumerate(calibration.mu):
         _step(observed, arms[0] == arm, steps)
         _step(values, arms[1] == arm, steps)
-    if design.family == "binomial":
-        observed, values = (np.clip(p, EDGE, 1 - EDGE) for p in (observed, values))
+    family = find_family(design.family)
+    observed, values = family.clip(observed), family.clip(values)
     result = replace(predictions, mu=Evaluation(observed, values, predictions.mu.slopes))
     if not calibration.rr:
         return result

@@ -21,6 +21,7 @@ from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.errors import LearnerError
 from riesz.learners import Fit, Learner
+from riesz.learners.base import need_family
 from riesz.predictions import Predictions, scales, times
 
 
@@ -120,6 +121,7 @@ def usable_candidates(learner: Learner, design: Design, rows: int) -> tuple[list
     usable, errors = [], {}
     for candidate in candidates:
         try:
+            need_family(candidate, design.family)
             candidate.check(design, rows)
         except LearnerError as error:
             if len(candidates) == 1:

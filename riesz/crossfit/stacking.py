@@ -12,12 +12,13 @@ candidates and repeats j, mu is a convex combination of their mu, and each rr a 
 The levels c, of any sign, make rr represent the moment of a constant in each arm exactly: an arm's weights have the right mean,
 and ``ipw`` does not depend on where the outcome is zero. Without arms there is one level.
 
-Where mu is read in arms alone, each arm with enough rows has its own weights; under ``family="binomial"`` the loss of mu is the
-log loss. The weights of rr have no sum constraint, so the scale of a candidate's rr does not matter, and at the solution
-:math:`h_n(\alpha_v) = E_n[\alpha_v^2]`: the one-step and the targeted estimate agree.
+Where mu is read in arms alone, each arm with enough rows has its own weights. In another family than ``"gaussian"`` the loss of mu
+is the family's, such as the log loss. The weights of rr have no sum constraint, so the scale of a candidate's rr does not matter,
+and at the solution :math:`h_n(\alpha_v) = E_n[\alpha_v^2]`: the one-step and the targeted estimate agree.
 
-A candidate whose rr represents the moment for the errors of a logit only (``tilted``) takes part in mu alone, as does one that
-learns mu alone. The result is a function of predictions: no learner is fitted again, and learners need no code for stacks.
+A candidate whose rr represents the moment for the errors of an index, such as a logit, only (``tilted``) takes part in mu alone, as
+does one that learns mu alone. The result is a function of predictions: no learner is fitted again, and learners need no code for
+stacks.
 
 References
 ----------
@@ -37,13 +38,13 @@ from riesz.arrays import Array, ratio
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Links
+from riesz.families import Family, find_family
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
 Codes = npt.NDArray[np.intp]
 
 _ROWS_PER_CANDIDATE = 20  # in an arm that has its own weights of mu
-EDGE = 1e-6  # probabilities stay this far from 0 and 1 in the log loss
 _ALIKE = 1e-10  # share of an rr's variance within arms that counts as none
 _LEAST = 1e-12  # share of the largest weight that counts as zero
 
@@ -62,7 +63,7 @@ class Stacking:
     levels : ndarray, shape (K, A)
         What is added to rr in each arm, or in all rows (A = 1).
     mu_loss : ndarray, shape (J + 1,)
-        Mean squared error of mu (log loss under ``family="binomial"``) of each candidate, then of the stack.
+        Mean squared error of mu (the family's loss if it is not ``"gaussian"``) of each candidate, then of the stack.
     rr_loss : ndarray, shape (K, J + 1)
         The Riesz loss of each candidate's rr at its best scale, then of the stack; NaN for a candidate without rr.
     scales : ndarray, shape (K, J)
@@ -178,8 +179,8 @@ def _convex(mu: Array, y: Array, weights: Array, family: str) -> Array:
     """The convex weights with the smallest loss, shape (J,)."""
     if len(mu) == 1:
         return np.ones(1)
-    if family == "binomial":
-        return _convex_log_loss(np.clip(mu, EDGE, 1 - EDGE), y, weights / weights.sum())
+    if not (of := find_family(family)).identity:
+        return _convex_by_loss(of.clip(mu), y, weights / weights.sum(), of)
     errors = (y - mu) * np.sqrt(weights / weights.sum())
     size = np.sqrt(np.mean(errors**2)) or 1.0
     return simplex((errors / size) @ (errors / size).T)
@@ -206,13 +207,16 @@ def simplex(matrix: Array) -> Array:
     return np.asarray(solution / total) if total > 0 else np.full(count, 1.0 / count)
 
 
-def _convex_log_loss(mu: Array, y: Array, share: Array) -> Array:
+def _convex_by_loss(mu: Array, y: Array, share: Array, family: Family) -> Array:
+    """The convex weights with the smallest loss of a family, shape (J,)."""
     count = len(mu)
+    if family.log_link:  # so that units do not matter
+        unit = float(share @ y) or 1.0
+        mu, y = mu / unit, y / unit
 
     def loss(w: Array) -> tuple[float, Array]:
-        p = np.clip(w @ mu, EDGE, 1 - EDGE)
-        slope = -share * (y / p - (1 - y) / (1 - p))
-        return float(-share @ (y * np.log(p) + (1 - y) * np.log(1 - p))), mu @ slope
+        mixed = family.clip(w @ mu)
+        return float(share @ family.loss(y, mixed)), mu @ (share * family.loss_slope(y, mixed))
 
     solution = minimize(
         loss,
@@ -295,7 +299,5 @@ def nonnegative(gram: Array, moments: Array) -> Array:
 
 
 def _loss_of_mu(mu: Array, design: Design) -> float:
-    if design.family == "binomial":
-        p = np.clip(mu, EDGE, 1 - EDGE)
-        return float(-design.mean(design.y * np.log(p) + (1 - design.y) * np.log(1 - p)))
-    return float(design.mean((design.y - mu) ** 2))
+    family = find_family(design.family)
+    return float(design.mean(family.loss(design.y, family.clip(mu))))

@@ -50,7 +50,8 @@ class Base:
         Rows that a leave-one-out must leave out together.
     strata : ndarray of int, shape (n,), or None
         Arms, to be spread evenly when rows are split.
-    family : {"gaussian", "binomial"}
+    family : str
+        The name of one in :mod:`riesz.families`.
     bounds : tuple of float or None
         Known limits of the outcome.
     interacted : bool
@@ -221,7 +222,7 @@ class Design:
 
     @property
     def family(self) -> str:
-        """``"gaussian"`` or ``"binomial"``."""
+        """The name of the outcome's family, such as ``"binomial"``; :func:`riesz.families.find_family` gives the family."""
         return self._base.family
 
     @property

@@ -10,17 +10,19 @@ import pandas as pd
 
 from riesz.errors import listing
 from riesz.estimators import ESTIMATORS
+from riesz.families import find_family
 from riesz.results.model import Model
 from riesz.results.summary_table import number
 
 _WEIGHTED = {False: "rr * anchor", True: "v * rr * anchor"}
 
 
-def health_lines(health: pd.DataFrame, rows: int, tilted: bool) -> list[str]:
-    """The health of one Riesz representer in words; ``tilted`` if it is learned for the errors of a logit."""
+def health_lines(health: pd.DataFrame, rows: int, tilted: bool, family: str) -> list[str]:
+    """The health of one Riesz representer in words; ``tilted`` if it is learned for the errors of an index in this family."""
     row = health.iloc[0]
     error = f" (std err {row['anchor_std_error']:.2g})" if np.isfinite(row["anchor_std_error"]) else ""
-    condition = " for v = mu (1 - mu) / E_n[mu (1 - mu)]" if tilted else ""
+    slope = find_family(family).slope_words
+    condition = f" for v = {slope} / E_n[{slope}]" if tilted else ""
     return [
         f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of {rows:,} rows.",
         f"E_n[{_WEIGHTED[tilted]}] = {row['rr_anchor']:.4g}{error}, known value {row['anchor_moment']:.4g}{condition} (they should "
@@ -77,11 +79,12 @@ def about_two_way(replaced: npt.NDArray[np.bool_], indefinite: bool, names: Sequ
     ]
 
 
-def about_tilt() -> list[str]:
-    """The reason why there is no ipw if rr is learned for the errors of a logit."""
+def about_tilt(family: str) -> list[str]:
+    """The reason why there is no ipw if rr is learned for the errors of an index, such as a logit."""
+    of = find_family(family)
     return [
-        "No ipw: with family='binomial' this learner learns rr to correct the errors of its logit, v f with v = mu (1 - mu). "
-        "E_n[v rr f] equals h_n(v f), but E_n[rr y] does not estimate the parameter."
+        f"No ipw: with family={family!r} this learner learns rr to correct the errors of its {of.index}, v f with "
+        f"v = {of.slope_words}. E_n[v rr f] equals h_n(v f), but E_n[rr y] does not estimate the parameter."
     ]
 
 

@@ -63,7 +63,7 @@ def summarize(
         if several:
             tables.append(health_table(parts.health, parts.predictions.tilted))
         else:
-            notes += health_lines(parts.health, observations(parts), parts.predictions.tilted)
+            notes += health_lines(parts.health, observations(parts), parts.predictions.tilted, parts.design.family)
         notes += about_candidates(candidates, parts.names)
     texts = concerns(parts)
     remarks = [
@@ -170,7 +170,7 @@ def _weighting_notes(parts: FitParts, estimates: pd.DataFrame) -> list[str]:
     if not parts.model.learner.learns_rr:
         return []
     if parts.predictions.tilted:
-        return about_tilt()
+        return about_tilt(parts.design.family)
     origin = weighting_origin(parts.crossfit.predictions, parts.design).set_axis(parts.names, axis=0)
     errors = pd.Series(parts.inference.errors(), index=parts.names)
     debiased = estimates["std_error"].xs("dr", level="estimator")  # direct and ipw have no standard errors

@@ -11,6 +11,7 @@ import pandas as pd
 
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.families import MEANS
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.boosting.engine import Growth, make_dataset, need_lightgbm
 from riesz.learners.boosting.fits import DERIVES, BoostingFit
@@ -73,7 +74,8 @@ class Boosting(Learner):
     Notes
     -----
     The trees use the raw treatment (a number, or an indicator per arm) and the formula's columns without the treatment. Mu is
-    boosted by squared error, or by cross-entropy of a logit if ``family="binomial"``.
+    boosted by squared error, by the cross-entropy of a logit if ``family="binomial"``, and of the logarithm of mu by the loss of a
+    Poisson or a gamma regression if ``family`` is ``"poisson"`` or ``"gamma"``.
 
     rr is boosted on a table with every row at every point where its moment reads mu. The gradient of the Riesz loss is
     :math:`2 w rr` at the observed rows and :math:`-2 w` times the moment's weight at the readings, and only observed rows have a
@@ -108,6 +110,7 @@ class Boosting(Learner):
     """
 
     one_thread: ClassVar[bool] = True
+    families: ClassVar[tuple[str, ...]] = MEANS
 
     rr: Literal["riesz", "constrained", "propensity"] = "constrained"
     leaves: int | None = None
@@ -195,8 +198,7 @@ class Boosting(Learner):
             f"{'propensity' if derived else 'rr'}_trees_{c}": bag[0].trees for c, bag in enumerate(propensity or rr)
         }
         trees = {name: float(number) for name, number in {"mu_trees": mu[0].trees, **numbers}.items()}
-        logistic = design.family == "binomial"
-        return BoostingFit(mu, rr, propensity, logistic, self.rr == "constrained", self.clip, trees)
+        return BoostingFit(mu, rr, propensity, design.family, self.rr == "constrained", self.clip, trees)
 
     def _growth(self, n: int, arms: bool) -> Growth:
         """How trees of mu grow on a training set of n rows: what is not set depends on n."""

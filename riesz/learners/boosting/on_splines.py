@@ -4,11 +4,11 @@ A tree is a step function, whose slope is zero or does not exist. So for a momen
 
 .. math:: \mu(a, x) = s(a, x) + g(x), \qquad \alpha(a, x) = r(a, x) + h(x),
 
-with s and r from :class:`~riesz.Splines`, and g and h boosted: g by the squared error of y - s (or the cross-entropy of a logit
-that starts from that of s), h by the Riesz loss :math:`E_n[(r + h)^2 - 2 m(h)]`. A derivative along the treatment is zero for h,
-so only values that the moment reads count in m(h). The trees find jumps and interactions of the covariates; how the slope varies
-with them is left to the splines. The splines are fitted to all training rows, also to those that trees hold out, so that the number
-of trees is decided on what is left of rows that the splines have seen; they have few parameters.
+with s and r from :class:`~riesz.Splines`, and g and h boosted: g by the squared error of y - s (or the cross-entropy of a logit or
+logarithm that starts from that of s), h by the Riesz loss :math:`E_n[(r + h)^2 - 2 m(h)]`. A derivative along the treatment is zero
+for h, so only values that the moment reads count in m(h). The trees find jumps and interactions of the covariates; how the slope
+varies with them is left to the splines. The splines are fitted to all training rows, also to those that trees hold out, so that the
+number of trees is decided on what is left of rows that the splines have seen; they have few parameters.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
 
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
+from riesz.families import find_family
 from riesz.learners.base import Fit
 from riesz.learners.boosting.engine import Growth, subset
 from riesz.learners.boosting.fits import Bag, mean_of
-from riesz.learners.boosting.losses import Logistic, least_hessian
+from riesz.learners.boosting.losses import index_loss, least_hessian
 from riesz.learners.boosting.training import descend, draw_parts, quadratics, split
 from riesz.learners.boosting.trees import Trees
 from riesz.learners.inputs.evaluation_points import changes_covariates
@@ -34,7 +34,6 @@ from riesz.learners.splines.learner import SplinesFit
 from riesz.predictions import Predictions, scales, times
 from riesz.storage.coding import stored
 
-_EDGE = 1e-6  # probabilities that trees start from stay this far from 0 and 1
 _MORE_RR = 1.25  # trees of rr relative to the number that is best on held-out rows, as for the Riesz loss alone
 
 
@@ -48,9 +47,9 @@ class OnSplinesFit(Fit):
     scales : ndarray, shape (K,)
         What the r of the splines are multiplied by.
     mu : Bag
-        Trees that are added to mu, or to its logit.
+        Trees that are added to mu, or to its index.
     rr : sequence of Bag, one per component
-    logistic : bool
+    family : str
     trees : mapping of str to float
         Their numbers, for :meth:`details`.
     """
@@ -59,12 +58,12 @@ class OnSplinesFit(Fit):
     scales: Array
     mu: Bag
     rr: Sequence[Bag]
-    logistic: bool
+    family: str
     trees: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
         start, x = times(self.splines.predict(design), self.scales), design.x
-        mu = _add(start.mu, mean_of(self.mu, x), self.logistic)
+        mu = _add(start.mu, mean_of(self.mu, x), self.family)
         h = np.stack([mean_of(bag, x) for bag in self.rr])
         rr = start.rr
         both = Linked(rr.observed + h, rr.values + h[rr.links.component], rr.slopes, rr.links)
@@ -76,7 +75,7 @@ class OnSplinesFit(Fit):
     def store(self) -> StoredOnSplines:
         """The same fields, with trees as arrays."""
         mu, *rr = (tuple(forest.stored() for forest in bag) for bag in (self.mu, *self.rr))
-        return StoredOnSplines(self.splines, self.scales, mu, tuple(rr), self.logistic, self.trees)
+        return StoredOnSplines(self.splines, self.scales, mu, tuple(rr), self.family, self.trees)
 
 
 @stored
@@ -88,20 +87,20 @@ class StoredOnSplines:
     scales: Array
     mu: tuple[Trees, ...]
     rr: tuple[tuple[Trees, ...], ...]
-    logistic: bool
+    family: str
     trees: Mapping[str, float]
 
     def restore(self, sample: Design, form: str, clip: float) -> OnSplinesFit:
         """The fit; a ValueError if the content does not belong to the sample."""
         if len(self.rr) != sample.components or self.scales.shape != (sample.components,):
             raise ValueError("trees for another representer")
-        if self.logistic != (sample.family == "binomial"):
+        if self.family != sample.family:
             raise ValueError("trees of other settings")
         if len(self.splines.expansions.covariates) != len(sample.covariates):
             raise ValueError("splines of another design")
         if not all(bag and all(trees.width <= len(sample.covariates) for trees in bag) for bag in (self.mu, *self.rr)):
             raise ValueError("trees of another design")
-        return OnSplinesFit(self.splines, self.scales, self.mu, self.rr, self.logistic, self.trees)
+        return OnSplinesFit(self.splines, self.scales, self.mu, self.rr, self.family, self.trees)
 
 
 def suits(design: Design) -> bool:
@@ -132,11 +131,11 @@ def fit_on_splines(
     start = splines.predict(design)
     factors = scales(start, design)
     start = times(start, factors)
-    if design.family == "binomial":
-        offset = logit(np.clip(start.mu.observed, _EDGE, 1 - _EDGE))
-        least = growth.with_least(least_hessian(design.y, weights, growth.least))
+    if not (family := find_family(design.family)).identity:
+        offset = family.link(family.clip(start.mu.observed))
+        least = growth.with_least(least_hessian(design.family, design.y, weights, growth.least))
         halves = split(weights, parts, boosters)
-        mu = descend(rows, [Logistic(design.y, kept, held, offset) for kept, held in halves], least, seed)
+        mu = descend(rows, [index_loss(design.family, design.y, *half, offset) for half in halves], least, seed)
     else:
         residuals = design.y - start.mu.observed
         spread = float(np.sqrt(np.average(residuals**2, weights=weights))) or 1.0
@@ -150,14 +149,15 @@ def fit_on_splines(
         rr.append(descend(rows, losses, replace(growth, more=_MORE_RR), seed))
     numbers = {"mu_trees": mu[0].trees, **{f"rr_trees_{c}": bag[0].trees for c, bag in enumerate(rr)}}
     trees = {name: float(number) for name, number in numbers.items()}
-    return OnSplinesFit(splines, factors, mu, rr, design.family == "binomial", trees)
+    return OnSplinesFit(splines, factors, mu, rr, design.family, trees)
 
 
-def _add(start: Evaluation, trees: Array, logistic: bool) -> Evaluation:
-    """A function plus trees of the covariates, or the sum of their logits as a probability."""
-    if not logistic:
+def _add(start: Evaluation, trees: Array, name: str) -> Evaluation:
+    """A function plus trees of the covariates: mu, or its index."""
+    family = find_family(name)
+    if family.identity:
         return Evaluation(start.observed + trees, start.values + trees, start.slopes)
-    observed, values = (np.clip(p, _EDGE, 1 - _EDGE) for p in (start.observed, start.values))
-    moved = expit(logit(values) + trees)
-    slopes = start.slopes / (values * (1 - values)) * moved * (1 - moved)
-    return Evaluation(expit(logit(observed) + trees), moved, slopes)
+    observed, values = family.clip(start.observed), family.clip(start.values)
+    moved = family.inverse(family.link(values) + trees)
+    slopes = start.slopes / family.slope(values) * family.slope(moved)
+    return Evaluation(family.inverse(family.link(observed) + trees), moved, slopes)

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_labels
 from riesz.design.design import Design
+from riesz.families import find_family
 from riesz.learners.boosting.constrained import Anchored, ConstrainedDescent
 from riesz.learners.boosting.engine import Course, Descent, Grown, Growth, boost, make_dataset, subset
-from riesz.learners.boosting.losses import Logistic, Quadratic, least_hessian
+from riesz.learners.boosting.losses import Logistic, LogLink, Quadratic, index_loss, least_hessian
 from riesz.learners.boosting.points import Table, make_table
 
 Labels = npt.NDArray[np.intp]
@@ -69,7 +70,7 @@ def quadratics(curvature: Array, slope: Array, parts: Labels, boosters: int) -> 
     return [Quadratic(q, b, held_q, held_b) for (q, held_q), (b, held_b) in halves]
 
 
-def descend(data: Any, losses: Sequence[Quadratic | Logistic], growth: Growth, seed: int) -> list[Grown]:
+def descend(data: Any, losses: Sequence[Quadratic | Logistic | LogLink], growth: Growth, seed: int) -> list[Grown]:
     """Boost one loss per booster, side by side."""
     courses: list[Course] = [Descent(data, loss, growth, seed + part) for part, loss in enumerate(losses)]
     return boost(courses, growth)
@@ -98,12 +99,12 @@ class Trainer:
         self._place[design.index] = np.arange(len(design))
 
     def outcome(self, growth: Growth) -> list[Grown]:
-        """Boosters of mu, or of its logit."""
+        """Boosters of mu, or of its index."""
         lines = np.sort(self._sample.table.observed_lines(self._design.index))
         rows, data = self._rows_of(lines), subset(self._sample.points, lines)
         y, w = self._design.y[rows], self._weights[rows]
-        if self._design.family == "binomial":
-            return self._logits(data, rows, y, growth)
+        if not find_family(self._design.family).identity:
+            return self._indices(self._design.family, data, rows, y, growth)
         mean = float(np.average(y, weights=w))  # LightGBM counts in single precision
         spread = float(np.sqrt(np.average((y - mean) ** 2, weights=w))) or 1.0
         losses = self._quadratics(rows, w, w * (y - mean) / spread)
@@ -134,15 +135,16 @@ class Trainer:
         rows, strata = np.arange(len(self._design)), self._design.strata
         assert strata is not None
         data, arms = subset(self._sample.covariates, self._design.index), self._design.treatment.shape[1] + 1
-        return [self._logits(data, rows, (strata == arm).astype(float), growth) for arm in range(arms)]
+        return [self._indices("binomial", data, rows, (strata == arm).astype(float), growth) for arm in range(arms)]
 
-    def _descend(self, data: Any, losses: Sequence[Quadratic | Logistic], growth: Growth) -> list[Grown]:
+    def _descend(self, data: Any, losses: Sequence[Quadratic | Logistic | LogLink], growth: Growth) -> list[Grown]:
         return descend(data, losses, growth, self._seed)
 
-    def _logits(self, data: Any, rows: Labels, outcome: Array, growth: Growth) -> list[Grown]:
+    def _indices(self, family: str, data: Any, rows: Labels, outcome: Array, growth: Growth) -> list[Grown]:
+        """Boosters of an index, such as a logit."""
         weights = self._weights[rows]
-        losses = [Logistic(outcome, kept, held) for kept, held in self._split(weights, rows)]
-        return self._descend(data, losses, growth.with_least(least_hessian(outcome, weights, growth.least)))
+        losses = [index_loss(family, outcome, kept, held) for kept, held in self._split(weights, rows)]
+        return self._descend(data, losses, growth.with_least(least_hessian(family, outcome, weights, growth.least)))
 
     def _moment(self, component: int) -> tuple[Labels, Array, Array]:
         """The lines of all points of the training rows, and the curvature and the slope of the Riesz loss there."""

@@ -19,8 +19,9 @@ from riesz.arrays import Array
 from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, zero_slopes
+from riesz.families import find_family
 from riesz.learners.kernel.sections import Sections
-from riesz.learners.linear.learner import Penalty, fit_logistic, ridge_coefficients, riesz_coefficients
+from riesz.learners.linear.learner import Penalty, fit_glm, ridge_coefficients, riesz_coefficients
 from riesz.learners.linear.ridge import GRID, Basis
 
 _LEAST = 1e-12  # share of the largest g that stands in for smaller ones
@@ -33,7 +34,7 @@ class Solution:
     Attributes
     ----------
     mu : ndarray, shape (1 + m,)
-        Of mu, or of its logit under ``family="binomial"``.
+        Of mu, or of its index in another family than ``"gaussian"``.
     rr : ndarray, shape (1 + m, K)
     chosen : mapping
         The penalties in use.
@@ -53,8 +54,8 @@ def solve(
     finite = sections.inputs.kernel == "linear"
     basis = _basis(columns, reduction, np.vstack([design.y, design.anchor.observed]), finite, seed)
     grid = basis.penalties if finite else GRID[1:]
-    if design.family == "binomial":
-        mu, chosen = _logistic(columns, reduction, penalty, seed)
+    if not find_family(design.family).identity:
+        mu, chosen = _glm(columns, reduction, penalty, seed)
     else:
         mu, chosen = ridge_coefficients(columns, basis, design.y, penalty, grid)
     rr, rr_chosen = riesz_coefficients(columns, basis, rr_penalty, constrained, grid)
@@ -97,10 +98,10 @@ def _basis(columns: Design, reduction: Array, targets: Array, finite: bool, seed
     )
 
 
-def _logistic(columns: Design, reduction: Array, penalty: Penalty, seed: int) -> tuple[Array, float]:
-    """A logistic regression on the features, which needs them at the rows alone."""
+def _glm(columns: Design, reduction: Array, penalty: Penalty, seed: int) -> tuple[Array, float]:
+    """A regression of the index of mu on the features, which needs them at the rows alone."""
     features = (columns.z[:, 1:] @ reduction).T
     shape = (len(features), len(columns.is_derivative), len(columns))
     at_rows = with_columns(columns, Evaluation(features, np.broadcast_to(np.nan, shape), zero_slopes(shape)))
-    theta, chosen = fit_logistic(at_rows, penalty, np.ones(1 + len(features)), seed)
+    theta, chosen = fit_glm(at_rows, penalty, np.ones(1 + len(features)), seed)
     return np.append(theta[0], reduction @ theta[1:]), chosen

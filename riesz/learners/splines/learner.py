@@ -14,12 +14,13 @@ from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
 from riesz.errors import LearnerError
+from riesz.families import MEANS
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_expansions
-from riesz.learners.linear.learner import Penalty, need_identification, probability
+from riesz.learners.linear.learner import Penalty, mean_at, need_identification
 from riesz.learners.propensity.representer import (
     arm_coefficients,
     arm_representer,
@@ -111,6 +112,7 @@ class Splines(Learner):
     """
 
     one_thread: ClassVar[bool] = True
+    families: ClassVar[tuple[str, ...]] = MEANS
 
     penalty: Penalty = "loo"
     rr_penalty: Penalty = "loo"
@@ -180,8 +182,8 @@ class SplinesFit(Fit):
     expansions : Expansions
     shares : Shares
     solutions : tuple of SplineSolution
-        Mu, or its logit if ``logistic``; then one r per component, up to scale, unless rr follows from propensities.
-    logistic : bool
+        Mu, or its index in the family of the outcome; then one r per component, up to scale, unless rr follows from propensities.
+    family : str
     logits : tuple of SplineSolution
         Of the arms whose membership is modelled, if rr follows from propensities; otherwise empty.
     clip : float
@@ -193,7 +195,7 @@ class SplinesFit(Fit):
     expansions: Expansions
     shares: Shares
     solutions: tuple[SplineSolution, ...]
-    logistic: bool
+    family: str
     logits: tuple[SplineSolution, ...] = ()
     clip: float = 0.0
     clipped: float = 0.0
@@ -214,7 +216,7 @@ class SplinesFit(Fit):
             self._read(points, design, place, mu, None if self.logits else rr)
         if self.logits:
             rr = self._derived(design, probabilities(logits))
-        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=not self.logits)
+        return Predictions(mean_at(mu, self.family), rr, scale_free=not self.logits)
 
     def _read(self, points: EvaluationPoints, design: Design, place: slice, mu: Evaluation, rr: Linked | None) -> None:
         """Write mu and rr at the readings of a block of rows."""
@@ -280,13 +282,13 @@ class Prepared:
         part = design.take(draw_part(len(design), self.most, seed))
         sample = Sample(part, make_evaluation_points(part, self.expansions), self.shares, seed)
         solved = solve(sample, self.choices)
-        logistic, clip, clipped = design.family == "binomial", 0.0, 0.0
+        clip, clipped = 0.0, 0.0
         if solved.logits:
             clip = smallest(len(design), rarest_share(design)) if self.clip is None else self.clip
             p = probabilities(np.stack([_value(logit, sample.at_rows) for logit in solved.logits]))
             clipped = float(np.average((p < clip).any(axis=1), weights=part.weights))
         functions = (solved.mu, *solved.rr)
-        return SplinesFit(self.expansions, self.shares, functions, logistic, solved.logits, clip, clipped)
+        return SplinesFit(self.expansions, self.shares, functions, design.family, solved.logits, clip, clipped)
 
 
 def _value(solution: SplineSolution, factors: Factors) -> Array:

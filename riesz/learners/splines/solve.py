@@ -22,8 +22,9 @@ import numpy as np
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
 from riesz.design.derived import with_columns
+from riesz.families import find_family
 from riesz.learners.inputs.units import units
-from riesz.learners.linear.learner import Penalty, fit_logistic
+from riesz.learners.linear.learner import Penalty, fit_glm
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
 from riesz.learners.splines.arm_sums import ArmSums, arm_sums
 from riesz.learners.splines.feature_sets import (
@@ -109,7 +110,7 @@ class Solutions:
     Attributes
     ----------
     mu : SplineSolution
-        Mu, or its logit under ``family="binomial"``.
+        Mu, or its index in another family than ``"gaussian"``.
     rr : tuple of SplineSolution
         The r of each component, up to scale; empty if rr follows from propensities.
     logits : tuple of SplineSolution
@@ -156,11 +157,11 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
     ]
     if choices.double_selection:
         mu, rr, arms = _with_joining(sample, members, (mu, rr, arms), choices)
-    logistic = sample.design.family == "binomial"
+    identity = find_family(sample.design.family).identity
     return Solutions(
-        _logistic(sample, mu, choices.penalty) if logistic else mu.solution,
+        mu.solution if identity else _glm(sample, mu, choices.penalty),
         tuple(candidate.solution for candidate in rr),
-        tuple(_logistic(member, arm, choices.rr_penalty) for member, arm in zip(members, arms, strict=True)),
+        tuple(_glm(member, arm, choices.rr_penalty) for member, arm in zip(members, arms, strict=True)),
     )
 
 
@@ -381,11 +382,11 @@ def _of_arms(parts: Sequence[tuple[int, SplineSolution]]) -> SplineSolution:
     return SplineSolution(joined(features), np.concatenate(coefficients), np.nan)
 
 
-def _logistic(sample: Sample, chosen: Candidate, penalty: Penalty) -> SplineSolution:
-    """A logistic regression on the same features, with the same relative penalties; of each arm if there are parts."""
+def _glm(sample: Sample, chosen: Candidate, penalty: Penalty) -> SplineSolution:
+    """A regression of the index on the same features, with the same relative penalties; of each arm if there are parts."""
     if chosen.parts:
-        return _of_arms([(share, _logistic(rows, part, penalty)) for rows, share, part in chosen.parts])
+        return _of_arms([(share, _glm(rows, part, penalty)) for rows, share, part in chosen.parts])
     features = chosen.solution.features
     columns = with_columns(sample.design, sample.without_readings().pool(features).phi)
-    theta, chosen_penalty = fit_logistic(columns, penalty, chosen.units, sample.seed)
+    theta, chosen_penalty = fit_glm(columns, penalty, chosen.units, sample.seed)
     return SplineSolution(features, theta, chosen_penalty)

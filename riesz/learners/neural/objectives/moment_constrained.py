@@ -47,7 +47,7 @@ class MomentConstrained(Objective):
 
     Attributes
     ----------
-    family : {"gaussian", "binomial"}
+    family : str
     constraint : {"absolute", "multiplier"}
     penalty : float or Tensor, shape (M, 1)
         kappa; during training, its current value.
