@@ -25,6 +25,7 @@ from riesz.datasets.birthweight import load_birthweight
 from riesz.datasets.clustered import CLUSTERED
 from riesz.datasets.continuous import CONTINUOUS
 from riesz.datasets.gasoline import GASOLINE
+from riesz.datasets.positive_outcomes import COSTS, COUNTS
 from riesz.datasets.rand import load_rand
 from riesz.datasets.simulation import Draw, Simulation
 from riesz.datasets.worlds import World, random_world
@@ -34,7 +35,7 @@ from riesz.syntax.check_arguments import checked
 #: Simulations by name; recovery tests loop over them.
 SIMULATIONS: dict[str, Simulation] = {
     simulation.name: simulation
-    for simulation in (BINARY, WEAK_OVERLAP, ARMS, BINARY_OUTCOME, CONTINUOUS, GASOLINE, CLUSTERED)
+    for simulation in (BINARY, WEAK_OVERLAP, ARMS, BINARY_OUTCOME, CONTINUOUS, GASOLINE, CLUSTERED, COUNTS, COSTS)
 }
 
 

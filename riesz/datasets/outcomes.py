@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 from scipy.special import ndtr
 
 from riesz.arrays import Array
@@ -50,3 +51,31 @@ class Bernoulli(Outcome):
 
     def variance(self, mu: Array) -> Array:
         return mu * (1 - mu)
+
+
+@dataclass(frozen=True)
+class Poisson(Outcome):
+    """A count with mean mu."""
+
+    name: str = "y"
+
+    def draw(self, mu: Array, latent: Array) -> Array:
+        return np.asarray(stats.poisson.ppf(ndtr(latent), mu), dtype=float)
+
+    def variance(self, mu: Array) -> Array:
+        return mu
+
+
+@dataclass(frozen=True)
+class Gamma(Outcome):
+    """A positive number with mean mu and standard deviation ``spread`` times mu."""
+
+    spread: float
+    name: str = "y"
+
+    def draw(self, mu: Array, latent: Array) -> Array:
+        shape = self.spread**-2
+        return np.asarray(stats.gamma.ppf(ndtr(latent), shape, scale=mu / shape))
+
+    def variance(self, mu: Array) -> Array:
+        return (self.spread * mu) ** 2

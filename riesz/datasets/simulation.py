@@ -61,7 +61,7 @@ class Simulation:
     name : str
         Its name in the registry.
     formula : str
-        A formula whose columns span the true mu (for a Bernoulli outcome: its logit).
+        A formula whose columns span the true mu, or its index in the family that ``keywords`` name.
     covariates : tuple of Covariate
         Independent of each other.
     assignment : Assignment

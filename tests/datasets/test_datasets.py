@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logit
 
 import riesz
 from riesz.datasets import SIMULATIONS, Simulation, get, load_rand
@@ -25,6 +24,7 @@ from riesz.estimands.derivatives import ADE, IPE
 from riesz.estimands.linear_form import Mu
 from riesz.estimands.shifts import Mean, Shift
 from riesz.estimands.treatment import describe_treatment
+from riesz.families import find_family
 from riesz.syntax.columns import Columns
 from riesz.syntax.formula import parse_formula
 
@@ -36,11 +36,13 @@ VERBS = {
     "continuous": {"ade", "ipe", "shift", "mean"},
     "gasoline": {"ade", "ipe", "shift"},
     "clustered": {"ate", "att"},
+    "counts": {"ate", "att", "ape", "mean"},
+    "costs": {"ade", "ipe", "shift"},
 }
 QUESTIONS = [(name, verb) for name, verbs in VERBS.items() for verb in sorted(verbs)]
 each_simulation = pytest.mark.parametrize("name", list(VERBS))
 each_question = pytest.mark.parametrize(("name", "verb"), QUESTIONS)
-only_with_arms = pytest.mark.parametrize("name", [name for name in VERBS if name not in ("continuous", "gasoline")])
+only_with_arms = pytest.mark.parametrize("name", [name for name in VERBS if "ade" not in VERBS[name]])
 
 
 def bound(simulation: Simulation, estimand: Any, data: pd.DataFrame) -> tuple[Any, pd.DataFrame]:
@@ -63,6 +65,8 @@ def test_the_registry_is_complete():
         assert all(question.verb == verb for verb, question in simulation.questions.items())
     assert get("clustered").keywords == {"cluster": "village"}
     assert get("binary_outcome").keywords == {"family": "binomial"}
+    assert get("counts").keywords == {"family": "poisson"}
+    assert get("costs").keywords == {"family": "gamma"}
 
 
 def test_an_unknown_name_suggests_the_nearest():
@@ -110,7 +114,7 @@ def test_arms_have_probabilities_away_from_zero(name):
         assert p.min() < 0.03
 
 
-@pytest.mark.parametrize("name", ["continuous", "gasoline"])
+@pytest.mark.parametrize("name", [name for name in VERBS if "ade" in VERBS[name]])
 def test_a_continuous_treatment_has_spread(name):
     simulation = get(name)
     assert isinstance(simulation.assignment, Gaussian)
@@ -126,7 +130,7 @@ def test_the_formula_spans_mu(name):
     formula = parse_formula(simulation.formula, list(draw.data.columns), [], {})
     data = Table(draw.data).to_pandas(list(draw.data.columns))
     z = Columns(formula.rhs, data, {}).matrix
-    target = logit(draw.mu) if isinstance(simulation.outcome, Bernoulli) else draw.mu
+    target = find_family(simulation.keywords.get("family", "gaussian")).link(draw.mu)
     residual = target - z @ np.linalg.lstsq(z, target)[0]
     assert residual.var() / target.var() < 1e-10
     assert np.linalg.matrix_rank(z) == z.shape[1]
