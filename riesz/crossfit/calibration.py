@@ -98,6 +98,11 @@ class Calibration:
 
 def check_calibrate(calibrate: Kind | Literal["auto"] | None, design: Design) -> None:
     """Raise an error if calibration was asked for and the moment reads more than the arms of a treatment."""
+    if calibrate not in (None, "auto") and not find_family(design.family).is_mean:
+        raise LearnerError(
+            f"calibrate={calibrate!r} makes mu right on average in blocks of rows, and with family={design.family!r} mu is not a "
+            "mean. Use calibrate=None."
+        )
     if calibrate not in (None, "auto") and reading_arms(design) is None:
         raise LearnerError(
             f"calibrate={calibrate!r} makes steps of mu and rr within the arms of a treatment, and a step has no slope. This "

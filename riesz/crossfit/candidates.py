@@ -20,6 +20,7 @@ from riesz.crossfit.stacking import Stacking, stack
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.families import find_family
 from riesz.learners import Fit, Learner
 from riesz.learners.base import need_family
 from riesz.predictions import Predictions, scales, times
@@ -140,7 +141,8 @@ def calibrated(crossfit: CrossFit, calibrate: Kind | Literal["auto"] | None, des
     ``"auto"`` calibrates the mu of a stack where it is read in arms.
     """
     if calibrate == "auto":
-        calibrate = "levels" if crossfit.stacking and reading_arms(design) is not None else None
+        possible = find_family(design.family).is_mean and reading_arms(design) is not None
+        calibrate = "levels" if crossfit.stacking and possible else None
     if calibrate is None:
         return crossfit
     found = tuple(find_calibration(predictions, design, calibrate) for predictions in crossfit.uncalibrated)

@@ -32,10 +32,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize, nnls
+from scipy import sparse
+from scipy.optimize import linprog, minimize, nnls
 
 from riesz.arrays import Array, ratio
+from riesz.crossfit.folds import draw_part
 from riesz.design.arm_numbers import reading_arms
+from riesz.design.density import at_density
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Links
 from riesz.families import Family, find_family
@@ -46,6 +49,7 @@ Codes = npt.NDArray[np.intp]
 
 _ROWS_PER_CANDIDATE = 20  # in an arm that has its own weights of mu
 _ALIKE = 1e-10  # share of an rr's variance within arms that counts as none
+_MOST_PROGRAMMED = 5000  # rows whose pinball losses are compared
 _LEAST = 1e-12  # share of the largest weight that counts as zero
 
 
@@ -99,10 +103,12 @@ def stack(candidates: Sequence[Predictions], design: Design) -> tuple[Prediction
         The weights and losses.
     """
     mu = _weigh_mu(candidates, design)
-    rr, levels, rr_loss, own_scales = _weigh_rr(candidates, design)
     arms = reading_arms(design)
     shares = mu[0 if arms is None or len(mu) == 1 else arms[0]]
     mixed = np.einsum("...j,j...->...", shares, np.stack([c.mu.observed for c in candidates]))
+    of_means = find_family(design.family).is_mean
+    density = np.ones(len(design)) if of_means else at_density(design, mixed).observed
+    rr, levels, rr_loss, own_scales = _weigh_rr(candidates, design, density)
     mu_loss = np.array([_loss_of_mu(values, design) for values in (*(c.mu.observed for c in candidates), mixed)])
     claims = np.array([not c.scale_free and not c.tilted for c in candidates])
     stacking = Stacking(mu, rr, levels, mu_loss, rr_loss, own_scales, claims)
@@ -179,7 +185,10 @@ def _convex(mu: Array, y: Array, weights: Array, family: str) -> Array:
     """The convex weights with the smallest loss, shape (J,)."""
     if len(mu) == 1:
         return np.ones(1)
-    if not (of := find_family(family)).identity:
+    of = find_family(family)
+    if of.quantile is not None:
+        return _convex_pinball(mu, y, weights / weights.sum(), of.quantile)
+    if not of.identity:
         return _convex_by_loss(of.clip(mu), y, weights / weights.sum(), of)
     errors = (y - mu) * np.sqrt(weights / weights.sum())
     size = np.sqrt(np.mean(errors**2)) or 1.0
@@ -232,8 +241,25 @@ def _convex_by_loss(mu: Array, y: Array, share: Array, family: Family) -> Array:
     return np.asarray(w / w.sum())
 
 
-def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array, Array, Array, Array]:
-    """Weights (K, J), levels (K, A), losses (K, J + 1) and each candidate's scale (K, J)."""
+def _convex_pinball(mu: Array, y: Array, share: Array, tau: float) -> Array:
+    """The convex weights with the smallest pinball loss, a linear program: y - mu'w is the difference of two positive parts."""
+    part = draw_part(len(y), _MOST_PROGRAMMED, 0)
+    mu, y, share = mu[:, part], y[part], share[part]
+    count, n = mu.shape
+    unit = float(np.abs(y - mu.mean(axis=0)).mean()) or 1.0
+    rows = sparse.hstack([sparse.csr_array(mu.T / unit), sparse.eye_array(n), -sparse.eye_array(n)])
+    sums = sparse.csr_array(np.concatenate([np.ones(count), np.zeros(2 * n)])[None])
+    solution = linprog(
+        np.concatenate([np.zeros(count), tau * share, (1 - tau) * share]) / share.max(),
+        A_eq=sparse.vstack([rows, sums]),
+        b_eq=np.append(y / unit, 1.0),
+    )
+    w = np.clip(solution.x[:count], 0.0, None)
+    return np.asarray(w / w.sum())
+
+
+def _weigh_rr(candidates: Sequence[Predictions], design: Design, density: Array) -> tuple[Array, Array, Array, Array]:
+    """Weights (K, J), levels (K, A), losses (K, J + 1) and each candidate's scale (K, J); squares are weighted by a density."""
     count, components = len(candidates), design.components
     inside, constant_moments = _constants(design)
     weights, levels = np.zeros((components, count)), np.zeros((components, len(inside)))
@@ -242,7 +268,7 @@ def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array,
     if not serving:
         return weights, levels, loss, own_scales
     moments = np.stack([design.mean(design.apply(candidates[j].rr)) for j in serving], axis=1)
-    share = design.weights / design.weights.sum()
+    share = density * (design.weights / design.weights.sum())
     sizes_of_arms = inside @ share
     for c in range(components):
         rr = np.stack([candidates[j].rr.observed[c] for j in serving])

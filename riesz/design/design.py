@@ -20,6 +20,7 @@ from riesz.crossfit.threads import go_on
 from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Points
 from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
+from riesz.families import find_family
 from riesz.storage.coding import stored
 
 BLOCK = 2**20  # numbers in a block: 8 MB
@@ -150,6 +151,10 @@ class Design:
             part = slice(start, min(start + size, len(self)))
             all_rows = isinstance(self._rows, slice) and self._rows == slice(None)
             yield part, replace(self, _rows=part if all_rows else self.index[part])
+
+    def errors(self, mu: Array) -> Array:
+        """What scores multiply rr by, shape (n,): y - mu, or tau - 1{y <= q} if mu is a quantile q."""
+        return find_family(self.family).errors(self.y, mu)
 
     # the arrays of these rows
 

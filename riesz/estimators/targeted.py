@@ -111,4 +111,4 @@ def _solve_log(mu: Array, rr: Array, y: Array, weights: Array) -> float:
     return t
 
 
-tmle = Estimator(_scores, "targeted", debiased=True)
+tmle = Estimator(_scores, "targeted", debiased=True, of_means=True)

@@ -120,8 +120,8 @@ class Compose(Learner):
 
     @property
     def families(self) -> tuple[str, ...]:  # type: ignore[override]  # likewise
-        """The families that the outcome's learner learns; rr does not depend on the family."""
-        return self._for_mu.families
+        """The families of means that the outcome's learner learns: rr does not depend on them, but it does for a quantile."""
+        return tuple(kind for kind in self._for_mu.families if kind != "quantile")
 
     def check(self, design: Design, rows: int) -> None:
         need_family(self._for_mu, design.family)

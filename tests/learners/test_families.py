@@ -70,9 +70,7 @@ def test_without_penalty_and_splitting_the_plug_in_needs_no_correction(family: s
 def test_the_standard_error_is_that_of_the_delta_method(family: str) -> None:
     """The average derivative's influence function, with the sandwich covariance of statsmodels for the target 'sample'."""
     data = frame()
-    fit = riesz.ade(
-        f"{family} ~ treat(d) + x1", data, learner=LEAST_SQUARES, family=family, folds=1, target="sample"
-    )
+    fit = riesz.ade(f"{family} ~ treat(d) + x1", data, learner=LEAST_SQUARES, family=family, folds=1, target="sample")
     x = sm.add_constant(data[["d", "x1"]])
     reference = sm.GLM(data[family], x, family=GLM[family]).fit(tol=1e-14, maxiter=100, cov_type="HC0")
     mu, v = reference.fittedvalues.to_numpy(), find_family(family)
@@ -114,7 +112,9 @@ def test_scaling_a_positive_outcome_scales_the_estimate(name: str) -> None:
     assert thousand.params.iloc[0] == pytest.approx(1000 * one.params.iloc[0], rel=tolerance)
 
 
-@pytest.mark.parametrize("learner", [riesz.Linear(), riesz.Splines(), riesz.Kernel(), riesz.Boosting(trees=20), "madnet"])
+@pytest.mark.parametrize(
+    "learner", [riesz.Linear(), riesz.Splines(), riesz.Kernel(), riesz.Boosting(trees=20), "madnet"]
+)
 @pytest.mark.parametrize("family", LOG_LINKS)
 def test_slopes_of_a_logarithm_are_exact(family: str, learner: Any) -> None:
     """The derivative that the moment reads is that of mu itself."""
@@ -140,7 +140,7 @@ def test_a_stack_weighs_mu_by_the_loss_of_the_family(name: str) -> None:
     )
     crossfit, design = fit._crossfit, fit.model.blueprint.design
     assert len(crossfit.candidates) == 2  # the embedding is a method of least squares
-    assert "KernelEmbedding does not learn mu with family" in str(fit.summary())
+    assert "KernelEmbedding does not learn mu with family" in " ".join(str(fit.summary()).split())
     family = find_family(design.family)
     mu = np.stack([candidate.predictions[0].mu.observed for candidate in crossfit.candidates])
     predictions, _ = stack([candidate.predictions[0] for candidate in crossfit.candidates], design)
@@ -166,7 +166,11 @@ def test_the_targeted_estimate_solves_its_equation() -> None:
 
 @pytest.mark.parametrize(
     ("family", "outcome", "words"),
-    [("poisson", -1.0, "values of 0 or larger"), ("gamma", 0.0, "values larger than 0"), ("binomial", 2.0, "in \\[0, 1\\]")],
+    [
+        ("poisson", -1.0, "values of 0 or larger"),
+        ("gamma", 0.0, "values larger than 0"),
+        ("binomial", 2.0, "in \\[0, 1\\]"),
+    ],
 )
 def test_a_wrong_outcome_is_refused_before_training(family: str, outcome: float, words: str) -> None:
     data = frame()
@@ -181,7 +185,9 @@ def test_a_family_that_is_not_known_is_refused() -> None:
 
 
 def test_a_learner_that_cannot_says_so() -> None:
-    with pytest.raises(riesz.LearnerError, match=r"does not learn mu with family='gamma'; expected one of 'gaussian', 'binomial'"):
+    with pytest.raises(
+        riesz.LearnerError, match=r"does not learn mu with family='gamma'; expected one of 'gaussian', 'binomial'"
+    ):
         riesz.ate("gamma ~ treat(a) + x1", frame(), family="gamma", learner=riesz.Lasso())
 
 
@@ -192,7 +198,9 @@ def test_a_composition_needs_the_family_of_its_outcome_alone() -> None:
     other = riesz.ate("gamma ~ treat(a) * x1 + x2", frame(), learner=riesz.Lasso(), folds=2)
     np.testing.assert_allclose(fit.riesz_representer, other.riesz_representer, rtol=1e-10)
     with pytest.raises(riesz.LearnerError, match="does not learn mu with family='gamma'"):
-        riesz.ate("gamma ~ treat(a) + x1", frame(), family="gamma", learner=riesz.Compose(riesz.Lasso(), riesz.Splines()))
+        riesz.ate(
+            "gamma ~ treat(a) + x1", frame(), family="gamma", learner=riesz.Compose(riesz.Lasso(), riesz.Splines())
+        )
 
 
 def test_an_arm_without_events_is_estimated() -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.families import MEANS
+from riesz.families import MEANS, find_family
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.boosting.engine import Growth, make_dataset, need_lightgbm
 from riesz.learners.boosting.fits import DERIVES, BoostingFit
@@ -75,7 +75,8 @@ class Boosting(Learner):
     -----
     The trees use the raw treatment (a number, or an indicator per arm) and the formula's columns without the treatment. Mu is
     boosted by squared error, by the cross-entropy of a logit if ``family="binomial"``, and of the logarithm of mu by the loss of a
-    Poisson or a gamma regression if ``family`` is ``"poisson"`` or ``"gamma"``.
+    Poisson or a gamma regression if ``family`` is ``"poisson"`` or ``"gamma"``. With
+    :class:`~riesz.Quantile` it is the pinball loss.
 
     rr is boosted on a table with every row at every point where its moment reads mu. The gradient of the Riesz loss is
     :math:`2 w rr` at the observed rows and :math:`-2 w` times the moment's weight at the readings, and only observed rows have a
@@ -110,7 +111,7 @@ class Boosting(Learner):
     """
 
     one_thread: ClassVar[bool] = True
-    families: ClassVar[tuple[str, ...]] = MEANS
+    families: ClassVar[tuple[str, ...]] = (*MEANS, "quantile")
 
     rr: Literal["riesz", "constrained", "propensity"] = "constrained"
     leaves: int | None = None
@@ -161,6 +162,21 @@ class Boosting(Learner):
         need_identification(design, rows)
         if self.rr == "propensity":
             need_arms(design.sample, DERIVES)
+        if not find_family(design.family).is_mean:
+            self._need_values(design)
+
+    def _need_values(self, design: Design) -> None:
+        """Refuse what cannot be learned for a quantile."""
+        if self.rr == "propensity":
+            raise LearnerError(
+                f"Boosting(rr='propensity') cannot be used with family={design.family!r}: the Riesz representer of a quantile is "
+                "weighted by a density, which propensities do not give. Use rr='constrained' or rr='riesz'."
+            )
+        if design.is_derivative.any():
+            raise LearnerError(
+                f"The estimand reads a derivative of mu, and with family={design.family!r} riesz.Boosting learns step functions, "
+                "whose slope is zero. Use riesz.Linear() or riesz.MADNet()."
+            )
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         samples: dict[int, Any] = {}
@@ -189,6 +205,8 @@ class Boosting(Learner):
         trainer = Trainer(design, sample, seed, self.boosters)
         growth = self._growth(len(design), design.strata is not None)
         mu = trainer.outcome(growth)
+        if not find_family(design.family).is_mean:
+            trainer = trainer.weighted_by_density(mu)
         growth = replace(growth, more=_MORE[self.rr])
         learn = trainer.perpendicular if self.rr == "constrained" else trainer.representer
         derived = self.rr == "propensity"

@@ -19,6 +19,8 @@ from scipy.special import expit, logit, xlogy
 from riesz.arrays import Array
 from riesz.families import find_family
 
+_DENSITY = 0.4  # of a standard normal number at zero
+
 
 @dataclass(frozen=True)
 class Quadratic:
@@ -124,6 +126,41 @@ class LogLink:
 
     def _means(self, scores: Array) -> Array:
         return np.exp(scores if self.offset is None else scores + self.offset)
+
+
+@dataclass(frozen=True)
+class Pinball:
+    """The pinball loss of a quantile of a standardised outcome.
+
+    Its second derivative is that of its mean, the density of the residuals, which is set to that of a standard normal number at
+    zero: the loss itself has none.
+
+    Attributes
+    ----------
+    family : str
+    outcome, weights, held_weights : ndarray, shape (points,)
+        As for :class:`Logistic`.
+    """
+
+    family: str
+    outcome: Array
+    weights: Array
+    held_weights: Array
+
+    def start(self) -> float:
+        """The quantile of the training rows."""
+        tau = find_family(self.family).quantile
+        order = np.argsort(self.outcome, kind="stable")
+        share = np.cumsum(self.weights[order])
+        return float(self.outcome[order][np.searchsorted(share, (tau or 0.5) * share[-1])])
+
+    def gradient(self, scores: Array) -> tuple[Array, Array]:
+        """The derivative, and the density."""
+        return self.weights * find_family(self.family).loss_slope(self.outcome, scores), _DENSITY * self.weights
+
+    def held_out(self, scores: Array) -> float:
+        """The sum over the held-out rows."""
+        return float(self.held_weights @ find_family(self.family).loss(self.outcome, scores))
 
 
 def index_loss(

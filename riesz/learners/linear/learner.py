@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from riesz.arrays import Array
+from riesz.design.density import at_density
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.errors import LearnerError, listing
@@ -33,6 +34,7 @@ from riesz.families import MEANS, Family, find_family
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
+from riesz.learners.linear.quantile import fit_quantile
 from riesz.learners.linear.ridge import (
     GRID,
     Basis,
@@ -65,7 +67,8 @@ class Linear(Learner):
     Under ``family="gaussian"`` mu is a ridge regression; under ``"binomial"``, ``"poisson"`` and ``"gamma"`` it is a
     ridge-penalised logistic, Poisson or gamma regression, the last two of the logarithm of mu. Moments act on mu itself. The Riesz
     representer is linear in the columns (divided by mu under ``"gamma"``). Under other families than ``"gaussian"`` it is learned
-    in the inner product that the errors of the index call for, with weights mu (1 - mu), mu, and 1.
+    in the inner product that the errors of the index call for, with weights mu (1 - mu), mu, and 1. With
+    :class:`~riesz.Quantile` mu is a quantile regression, and the inner product is weighted by the density at the quantile.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ class Linear(Learner):
     0  ATE      1.45       0.18
     """
 
-    families: ClassVar[tuple[str, ...]] = MEANS
+    families: ClassVar[tuple[str, ...]] = (*MEANS, "quantile")
 
     penalty: Penalty = "loo"
     rr_penalty: Penalty = "loo"
@@ -125,7 +128,7 @@ class Linear(Learner):
         ]
 
     def weighs(self, family: str) -> bool:
-        return find_family(family).identity
+        return find_family(family).identity  # a quantile has no weighting estimate, whatever the learner
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits = []
@@ -137,7 +140,7 @@ class Linear(Learner):
     def describe(self, family: str) -> str:
         outcome = f"{find_family(family).word} ridge".strip()
         if self.penalty == 0:
-            outcome = {"gaussian": "OLS", "binomial": "logit"}.get(family, find_family(family).word)
+            outcome = {"gaussian": "OLS", "binomial": "logit"}.get(family, f"{find_family(family).word} regression")
         return f"Linear ({outcome}, rr {self.rr})"
 
 
@@ -193,13 +196,18 @@ def _inverse(function: Evaluation) -> Evaluation:
 
 def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool, seed: int = 0) -> LinearFit:
     """Fit mu and rr on one design; for the seed see :class:`~riesz.learners.linear.ridge.Basis`."""
-    identity, tilt = find_family(design.family).identity, None
-    if not identity:
+    family = find_family(design.family)
+    identity, tilt = family.identity, None
+    if family.quantile is not None:
+        mu, chosen = fit_quantile(design, penalty, family.quantile, seed)
+        at = at_density(design, design.linear(mu).observed)
+        tilt = Tilt(at, at.observed)
+    elif not identity:
         mu, chosen = fit_glm(design, penalty, seed=seed)
         tilt = _tilt(design, mu)
     targets = np.vstack([design.y, design.anchor.observed])
     basis = make_basis(design, design.weights, targets, tilt, seed=seed)
-    if identity:
+    if tilt is None:
         mu, chosen = ridge_coefficients(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
     rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, constrained)
     return LinearFit(mu, rr, design.family, constrained and identity, {"penalty": chosen, **rr_chosen})
@@ -259,7 +267,7 @@ def fit_glm(design: Design, penalty: Penalty, units: Array | None = None, seed: 
     """
     y, weights, family = design.y, design.weights, find_family(design.family)
     eta = family.start(y)
-    middle, longest, least = _limits_of_steps(family, y)
+    middle, longest, least = _limits_of_steps(family, eta)
     lam = np.nan
     for step in range(25 if family.limits else 100):  # more steps matter only where the index grows without bound
         mu = family.inverse(eta)
@@ -280,11 +288,11 @@ def fit_glm(design: Design, penalty: Penalty, units: Array | None = None, seed: 
     return theta, lam * float(weights @ precision) / float(weights.sum())
 
 
-def _limits_of_steps(family: Family, y: Array) -> tuple[float, float, float]:
+def _limits_of_steps(family: Family, start: Array) -> tuple[float, float, float]:
     """What an index stays near, how far it moves in one step, and the least curvature."""
     if family.limits:  # a logit
         return 0.0, np.inf, 1e-6
-    return float(np.log(y.mean())), _LONGEST_STEP, 0.0
+    return float(np.log(np.exp(start).mean())), _LONGEST_STEP, 0.0
 
 
 def _tilt(design: Design, theta: Array) -> Tilt:

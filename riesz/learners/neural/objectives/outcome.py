@@ -30,12 +30,18 @@ _LARGEST = 30.0  # a logarithm of mu beyond it would overflow in single precisio
 
 def losses(index: Tensor, y: Tensor, family: str) -> Tensor:
     """The loss of each row, given mu or its index."""
-    return _LOSSES[find_family(family).kind][0](index, y)
+    of = find_family(family)
+    if of.quantile is not None:
+        return (y - index) * (of.quantile - (y < index).to(y.dtype))
+    return _LOSSES[of.kind][0](index, y)
 
 
 def gaps(index: Tensor, y: Tensor, family: str) -> Tensor:
     """The derivative of each row's loss with respect to the index."""
-    return _LOSSES[find_family(family).kind][1](index, y)
+    of = find_family(family)
+    if of.quantile is not None:
+        return (y < index).to(y.dtype) - of.quantile
+    return _LOSSES[of.kind][1](index, y)
 
 
 def _log_loss(index: Tensor, y: Tensor) -> Tensor:
