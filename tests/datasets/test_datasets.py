@@ -25,6 +25,7 @@ from riesz.estimands.linear_form import Mu
 from riesz.estimands.shifts import Mean, Shift
 from riesz.estimands.treatment import describe_treatment
 from riesz.families import find_family
+from riesz.settings import Settings
 from riesz.syntax.columns import Columns
 from riesz.syntax.formula import parse_formula
 
@@ -38,6 +39,8 @@ VERBS = {
     "clustered": {"ate", "att"},
     "counts": {"ate", "att", "ape", "mean"},
     "costs": {"ade", "ipe", "shift"},
+    "skewed": {"ate", "att", "ape", "mean"},
+    "skewed_dose": {"ade", "ipe", "shift"},
 }
 QUESTIONS = [(name, verb) for name, verbs in VERBS.items() for verb in sorted(verbs)]
 each_simulation = pytest.mark.parametrize("name", list(VERBS))
@@ -67,6 +70,7 @@ def test_the_registry_is_complete():
     assert get("binary_outcome").keywords == {"family": "binomial"}
     assert get("counts").keywords == {"family": "poisson"}
     assert get("costs").keywords == {"family": "gamma"}
+    assert get("skewed").keywords == {"family": riesz.Quantile(0.75)}
 
 
 def test_an_unknown_name_suggests_the_nearest():
@@ -130,7 +134,7 @@ def test_the_formula_spans_mu(name):
     formula = parse_formula(simulation.formula, list(draw.data.columns), [], {})
     data = Table(draw.data).to_pandas(list(draw.data.columns))
     z = Columns(formula.rhs, data, {}).matrix
-    target = find_family(simulation.keywords.get("family", "gaussian")).link(draw.mu)
+    target = find_family(Settings(**simulation.keywords).family).link(draw.mu)
     residual = target - z @ np.linalg.lstsq(z, target)[0]
     assert residual.var() / target.var() < 1e-10
     assert np.linalg.matrix_rank(z) == z.shape[1]
@@ -172,7 +176,7 @@ def test_truth_agrees_with_monte_carlo(name):
 
 @each_simulation
 def test_draws_have_the_mean_and_the_treatment_they_claim(name):
-    """rr (y - mu) and rr mu - m(mu) have mean zero."""
+    """rr times the errors, such as y - mu, and rr mu - m(mu) have mean zero."""
     simulation = get(name)
     draw = simulation.draw(30_000, seed=12)
     y = draw.data[simulation.outcome.name].to_numpy()
@@ -180,7 +184,7 @@ def test_draws_have_the_mean_and_the_treatment_they_claim(name):
     for verb, estimand in simulation.questions.items():
         components, data = bound(simulation, estimand, draw.data)
         for row, component in zip(simulation.riesz_representer(estimand, data), components, strict=True):
-            assert within(row * (y - draw.mu), villages), verb
+            assert within(row * simulation.outcome.errors(y, draw.mu), villages), verb
             assert within(row * draw.mu - component.moment(Mu(), data).apply(simulation.mu), villages), verb
 
 

@@ -221,7 +221,7 @@ def test_without_penalty_and_splitting_all_estimators_agree(
 
 
 @pytest.mark.parametrize("learner", [SPLINES, CONSTRAINED], ids=["auto", "constrained"])
-@pytest.mark.parametrize("name", datasets.SIMULATIONS)
+@pytest.mark.parametrize("name", [name for name in datasets.SIMULATIONS if "skewed" not in name])
 def test_every_verb(name: str, learner: riesz.Splines, tmp_path: Path) -> None:
     """All questions of every simulation in one fit; dr equals tmle if rr is scale-free, and a file predicts as the fit does."""
     simulation = datasets.get(name)

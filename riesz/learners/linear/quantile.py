@@ -4,8 +4,8 @@ r"""Ridge-penalised linear quantile regression.
 
 in the basis of ``ridge.py``, with the pinball loss :math:`\rho_\tau(r) = r (\tau - 1\{r < 0\})` smoothed by a normal kernel with
 standard deviation b (convolution smoothing). Its second derivative is about the density :math:`\bar f` of the residuals at zero, so
-that a penalty means the same as for a mean. b falls to :math:`n^{-1/2}` residual standard deviations, where the smoothing no
-longer matters.
+that a penalty means the same as for a mean. b falls to a hundredth of :math:`n^{-1/2}` residual standard deviations, where the
+smoothing no longer matters.
 
 References
 ----------
@@ -28,6 +28,7 @@ from riesz.learners.linear.ridge import GRID, Basis, choose_outcome_penalty, mak
 
 _CHOOSING = 6  # steps in which the penalty is chosen
 _SHARPER = 0.5  # factor of b from one round of steps to the next
+_LAST = 0.01  # the smallest b, in root-n-ths of a residual standard deviation
 _STEPS = 50  # most Newton steps of a round
 _DAMPING = 1e-3  # of the second derivatives, in units of the average density
 _EXACT = 1e-10
@@ -107,7 +108,7 @@ def _quantile(values: Array, shares: Array, tau: float) -> float:
 def _sharpened(problem: _Problem, theta: Array, density: float) -> Array:
     """The solution as b falls, each from the solution before."""
     spread = 0.4 / density  # the standard deviation of normal residuals
-    last = spread * float(problem.shares @ problem.shares) ** 0.5
+    last = _LAST * spread * float(problem.shares @ problem.shares) ** 0.5
     b = spread
     while True:
         theta = _minimised(replace(problem, b=b), theta, _DAMPING * density)
