@@ -148,12 +148,9 @@ class _Mean(Family):
         return y - mu
 
 
-class Gaussian(_Mean):
-    """Any outcome; mu is its mean."""
+class _Identity(Family):
+    """Mu itself is learned."""
 
-    kind = "gaussian"
-    word = ""
-    expected = "numbers"
     identity = True
 
     def has(self, y: Array) -> npt.NDArray[np.bool_]:
@@ -179,6 +176,14 @@ class Gaussian(_Mean):
 
     def clip(self, mu: Array) -> Array:
         return mu
+
+
+class Gaussian(_Mean, _Identity):
+    """Any outcome; mu is its mean."""
+
+    kind = "gaussian"
+    word = ""
+    expected = "numbers"
 
     def loss(self, y: Array, mu: Array) -> Array:
         return (y - mu) ** 2
@@ -296,7 +301,7 @@ class Gamma(_LogLink):
 
 
 @dataclass(frozen=True)
-class Quantile(Family):
+class Quantile(_Identity):
     r"""A conditional quantile of the outcome in place of its mean: ``family=riesz.Quantile(0.5)``.
 
     mu then stands for q, the quantile of the outcome given treatment and covariates, and parameters are averages of q: ``ate``
@@ -339,7 +344,6 @@ class Quantile(Family):
     kind = "quantile"
     word = "quantile"
     expected = "numbers"
-    identity = True
     tau: float
 
     def __post_init__(self) -> None:
@@ -358,30 +362,6 @@ class Quantile(Family):
 
     def errors(self, y: Array, mu: Array) -> Array:
         return np.where(np.isnan(y), np.nan, self.tau - (y <= mu))
-
-    def has(self, y: Array) -> npt.NDArray[np.bool_]:
-        return np.ones(y.shape, dtype=bool)
-
-    def start(self, y: Array) -> Array:
-        return y
-
-    def inverse(self, index: Array) -> Array:
-        return index
-
-    def link(self, mu: Array) -> Array:
-        return mu
-
-    def slope(self, mu: Array) -> Array:
-        return np.ones_like(mu)
-
-    def bend(self, mu: Array) -> Array:
-        return np.zeros_like(mu)
-
-    def precision(self, mu: Array) -> Array:
-        return np.ones_like(mu)
-
-    def clip(self, mu: Array) -> Array:
-        return mu
 
     def loss(self, y: Array, mu: Array) -> Array:
         return (y - mu) * (self.tau - (y < mu))

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1] / "riesz"
 
 #: left to right, as data flow; a module belongs to the longest name here that it begins with
 ORDER = [
-    {"arrays", "errors", "families", "registry", "version", "crossfit.threads"},
-    {"storage"},
+    {"arrays", "errors", "registry", "version", "crossfit.threads"},
+    {"families", "storage"},
     {"syntax"},
     {"estimands"},
     {"datasets"},
