@@ -20,6 +20,7 @@ from riesz.estimands.arms import APE, ATC, ATE, ATT
 from riesz.estimands.custom import CustomMoment
 from riesz.estimands.derivatives import ADE, IPE
 from riesz.estimands.shifts import Mean, Shift
+from riesz.families import Quantile
 from riesz.learners import LEARNERS as _LEARNERS
 from riesz.results.compare import Comparison, compare, register_stargazer
 from riesz.results.contrast import contrast
@@ -102,6 +103,7 @@ __all__ = [
     "Mean",
     "NeuralEmbedding",
     "Propensity",
+    "Quantile",
     "Results",
     "RieszError",
     "RieszNet",

@@ -27,6 +27,7 @@ from scipy import stats
 from riesz.arrays import Array, mean_of
 from riesz.design.design import Design
 from riesz.estimators import Estimator, Scores
+from riesz.families import find_family
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -241,6 +242,7 @@ def infer(
     replaced = np.any([spread.replaced for spread in spreads], axis=0)
     indefinite = any(spread.indefinite for spread in spreads)
     undefined = estimator.weighs and predictions[0].tilted  # weighting needs an rr for all functions, not only for v f
+    undefined |= estimator.of_means and not find_family(design.family).is_mean
     if undefined:
         value = np.full_like(value, np.nan)
     if undefined or not estimator.debiased:

@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array, mean_of, ratio
+from riesz.design.density import at_density
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Part
+from riesz.families import find_family
 from riesz.storage.coding import stored
 
 
@@ -26,14 +28,14 @@ class Predictions:
     Attributes
     ----------
     mu : Evaluation, shape (n,)
-        In the outcome's own units; a probability under ``family="binomial"``.
+        In the outcome's own units, not its index: a probability under ``family="binomial"``.
     rr : Linked
         One Riesz representer per component; NaN throughout if the learner learns mu alone.
     scale_free : bool
         Whether rr is known up to scale only, as a moment-constrained learner reads it out (r = beta - beta_perp).
     tilted : bool
-        Whether rr represents the moment on functions v f with v = mu (1 - mu), which the errors of a logit are, instead of on all
-        functions f: E[v rr f] = h(v f). Then E[rr y] is not an estimate of psi.
+        Whether rr represents the moment on functions v f, which the errors of an index are, instead of on all functions f:
+        E[v rr f] = h(v f), with v the slope of mu along its index, such as mu (1 - mu). Then E[rr y] is not an estimate of psi.
     """
 
     mu: Evaluation
@@ -89,21 +91,30 @@ def scales(predictions: Predictions, design: Design) -> Array:
     .. math:: \hat\alpha = s\, r, \qquad s = E_w[m(r)] / E_w[r^2]
 
     once per component, over all folds together. Then :math:`h_n(\hat\alpha) = E_n[\hat\alpha^2]`, and the one-step and the
-    linear-submodel TMLE estimators agree. An rr that is not scale-free has scale one.
+    linear-submodel TMLE estimators agree. An rr that is not scale-free has scale one. For a quantile the square is weighted by the
+    density (:mod:`riesz.design.density`).
     """
     r = predictions.rr
     if not predictions.scale_free:
         return np.ones(len(r.observed))
-    return ratio(design.mean(design.apply(r)), design.mean(r.observed**2), otherwise=1.0)
+    square = r.observed**2
+    if not find_family(design.family).is_mean:
+        square = square * at_density(design, predictions.mu.observed).observed
+    return ratio(design.mean(design.apply(r)), design.mean(square), otherwise=1.0)
 
 
 def tilt(predictions: Predictions, design: Design) -> Evaluation | None:
-    """The function v over its mean, shape (n,), for which E[v rr f] = h(v f); None if rr is not tilted."""
+    """The function v over its mean, shape (n,), for which E[v rr f] = h(v f); None if rr is not tilted.
+
+    For a quantile it is the kernel weight of the row at the rows, not over its mean, and one at the readings.
+    """
+    mu, family = predictions.mu, find_family(design.family)
+    if not family.is_mean:
+        return at_density(design, mu.observed)
     if not predictions.tilted:
         return None
-    mu = predictions.mu
-    v = Evaluation(mu.observed * (1 - mu.observed), mu.values * (1 - mu.values), (1 - 2 * mu.values) * mu.slopes)
-    mean = float(design.mean(v.observed)) or 1.0  # 0 where the logit separates the outcomes completely
+    v = Evaluation(family.slope(mu.observed), family.slope(mu.values), family.bend(mu.values) * mu.slopes)
+    mean = float(design.mean(v.observed)) or 1.0  # 0 where a logit separates the outcomes completely
     return v.map(lambda values: values / mean)
 
 

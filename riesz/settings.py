@@ -22,6 +22,7 @@ from riesz.crossfit.crossfit import Problem, cross_fit
 from riesz.crossfit.trimming import Trimming, read_trim, trim
 from riesz.errors import ArgumentError, DataError, FormulaError, LearnerError, nearest
 from riesz.estimators import ESTIMATORS
+from riesz.families import Quantile, find_family
 from riesz.learners import Learner, find_learner
 from riesz.syntax.check_arguments import shown
 
@@ -38,7 +39,7 @@ class Options(TypedDict, total=False):
     estimator: str | None
     folds: Any
     repeats: int | None
-    family: Literal["gaussian", "binomial"]
+    family: Literal["gaussian", "binomial", "poisson", "gamma"] | Quantile
     bounds: tuple[float, float] | None
     target: Literal["population", "sample"]
     weights: Any
@@ -104,6 +105,11 @@ def _check_folds(name: str, value: Any) -> Any:
             f"folds={shown(value)}: expected a whole number (1 means no sample splitting) or fold labels."
         )
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _check_family(name: str, value: Any) -> str:
+    """The family's name."""
+    return (value if isinstance(value, Quantile) else find_family(value)).name
 
 
 def _check_bounds(name: str, value: Any) -> tuple[float, float] | None:
@@ -217,12 +223,17 @@ class Settings:
             _check_repeats,
         ),
     )
-    family: Literal["gaussian", "binomial"] = field(
+    family: str = field(
         default="gaussian",
         metadata=_about(
-            '{"gaussian", "binomial"}',
-            '``"binomial"`` for an outcome in [0, 1]: mu is a probability, and ``tmle`` uses a logistic submodel.',
-            _one_of(("gaussian", "binomial")),
+            '{"gaussian", "binomial", "poisson", "gamma"} or Quantile',
+            'The kind of outcome. ``"binomial"``: in [0, 1], and mu is a probability; ``"poisson"``: counts, or other outcomes '
+            'of 0 or larger; ``"gamma"``: larger than 0, with a standard deviation in proportion to the mean. Learners then learn '
+            "the logit or the logarithm of mu, and ``tmle`` uses a submodel of that form. Moments act on mu itself, so that "
+            "parameters stay the same. With ``riesz.Quantile(0.5)`` mu is a conditional quantile, and parameters are averages of "
+            "conditional quantiles. A learner that cannot do this is refused; a stack leaves it out.",
+            _check_family,
+            given=Literal["gaussian", "binomial", "poisson", "gamma"] | Quantile,
         ),
     )
     bounds: tuple[float, float] | None = field(
@@ -328,10 +339,16 @@ class Settings:
                 f"estimator={self.estimator!r} needs a Riesz representer, and {learner} learns mu alone. Use estimator='direct', "
                 "which has no standard error, or another learner, such as learner='linear'."
             )
+        if estimator.of_means and not find_family(self.family).is_mean:
+            raise LearnerError(
+                f"estimator={self.estimator!r} is for the mean of the outcome, and with family={self.family!r} mu is a quantile. "
+                "Use estimator='dr', or 'direct', which has no standard error."
+            )
         if estimator.weighs and not self.learner.weighs(self.family):
             raise LearnerError(
                 f"estimator={self.estimator!r} weights the outcome by rr, and with family={self.family!r} the rr of {learner} "
-                "corrects the errors of its logit and is not such a weight. Use estimator='dr' or 'tmle', or another learner."
+                f"corrects the errors of its {find_family(self.family).index} and is not such a weight. Use estimator='dr' or "
+                "'tmle', or another learner."
             )
         if not self.learner.learns_rr and self.trim is not None:
             raise LearnerError(f"trim= caps the Riesz representer, and {learner} learns mu alone. Use trim=None.")

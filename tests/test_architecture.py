@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1] / "riesz"
 #: left to right, as data flow; a module belongs to the longest name here that it begins with
 ORDER = [
     {"arrays", "errors", "registry", "version", "crossfit.threads"},
-    {"storage"},
+    {"families", "storage"},
     {"syntax"},
     {"estimands"},
     {"datasets"},

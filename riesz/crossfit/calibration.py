@@ -34,11 +34,12 @@ from scipy.optimize import isotonic_regression
 
 from riesz.arrays import Array, ratio
 from riesz.crossfit.copies import find_copies
-from riesz.crossfit.stacking import EDGE, serves
+from riesz.crossfit.stacking import serves
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.errors import LearnerError
+from riesz.families import find_family
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -97,6 +98,11 @@ class Calibration:
 
 def check_calibrate(calibrate: Kind | Literal["auto"] | None, design: Design) -> None:
     """Raise an error if calibration was asked for and the moment reads more than the arms of a treatment."""
+    if calibrate not in (None, "auto") and not find_family(design.family).is_mean:
+        raise LearnerError(
+            f"calibrate={calibrate!r} makes mu right on average in blocks of rows, and with family={design.family!r} mu is not a "
+            "mean. Use calibrate=None."
+        )
     if calibrate not in (None, "auto") and reading_arms(design) is None:
         raise LearnerError(
             f"calibrate={calibrate!r} makes steps of mu and rr within the arms of a treatment, and a step has no slope. This "
@@ -143,8 +149,8 @@ def apply(predictions: Predictions, calibration: Calibration, design: Design) ->
     for arm, steps in enumerate(calibration.mu):
         _step(observed, arms[0] == arm, steps)
         _step(values, arms[1] == arm, steps)
-    if design.family == "binomial":
-        observed, values = (np.clip(p, EDGE, 1 - EDGE) for p in (observed, values))
+    family = find_family(design.family)
+    observed, values = family.clip(observed), family.clip(values)
     result = replace(predictions, mu=Evaluation(observed, values, predictions.mu.slopes))
     if not calibration.rr:
         return result

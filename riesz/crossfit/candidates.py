@@ -20,7 +20,9 @@ from riesz.crossfit.stacking import Stacking, mu_apart, stack
 from riesz.design.arm_numbers import reading_arms
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.families import find_family
 from riesz.learners import Fit, Learner
+from riesz.learners.base import need_family
 from riesz.predictions import Predictions, scales, times
 
 
@@ -120,6 +122,7 @@ def usable_candidates(learner: Learner, design: Design, rows: int) -> tuple[list
     usable, errors = [], {}
     for candidate in candidates:
         try:
+            need_family(candidate, design.family)
             candidate.check(design, rows)
         except LearnerError as error:
             if len(candidates) == 1:
@@ -138,7 +141,8 @@ def calibrated(crossfit: CrossFit, calibrate: Kind | Literal["auto"] | None, des
     ``"auto"`` calibrates the mu of a stack where it is read in arms.
     """
     if calibrate == "auto":
-        calibrate = "levels" if crossfit.stacking and reading_arms(design) is not None else None
+        possible = find_family(design.family).is_mean and reading_arms(design) is not None
+        calibrate = "levels" if crossfit.stacking and possible else None
     if calibrate is None:
         return crossfit
     found = tuple(find_calibration(predictions, design, calibrate) for predictions in crossfit.uncalibrated)

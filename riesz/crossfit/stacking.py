@@ -12,12 +12,13 @@ candidates and repeats j, mu is a convex combination of their mu, and each rr a 
 The levels c, of any sign, make rr represent the moment of a constant in each arm exactly: an arm's weights have the right mean,
 and ``ipw`` does not depend on where the outcome is zero. Without arms there is one level.
 
-Where mu is read in arms alone, each arm with enough rows has its own weights; under ``family="binomial"`` the loss of mu is the
-log loss. The weights of rr have no sum constraint, so the scale of a candidate's rr does not matter, and at the solution
-:math:`h_n(\alpha_v) = E_n[\alpha_v^2]`: the one-step and the targeted estimate agree.
+Where mu is read in arms alone, each arm with enough rows has its own weights. In another family than ``"gaussian"`` the loss of mu
+is the family's, such as the log loss. The weights of rr have no sum constraint, so the scale of a candidate's rr does not matter,
+and at the solution :math:`h_n(\alpha_v) = E_n[\alpha_v^2]`: the one-step and the targeted estimate agree.
 
-A candidate whose rr represents the moment for the errors of a logit only (``tilted``) takes part in mu alone, as does one that
-learns mu alone. The result is a function of predictions: no learner is fitted again, and learners need no code for stacks.
+A candidate whose rr represents the moment for the errors of an index, such as a logit, only (``tilted``) takes part in mu alone, as
+does one that learns mu alone. The result is a function of predictions: no learner is fitted again, and learners need no code for
+stacks.
 
 References
 ----------
@@ -31,20 +32,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize, nnls
+from scipy import sparse
+from scipy.optimize import linprog, minimize, nnls
 
 from riesz.arrays import Array, ratio
+from riesz.crossfit.folds import draw_part
 from riesz.design.arm_numbers import reading_arms
+from riesz.design.density import at_density
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked, Links
+from riesz.families import Family, find_family
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
 Codes = npt.NDArray[np.intp]
 
 _ROWS_PER_CANDIDATE = 20  # in an arm that has its own weights of mu
-EDGE = 1e-6  # probabilities stay this far from 0 and 1 in the log loss
 _ALIKE = 1e-10  # share of an rr's variance within arms that counts as none
+_MOST_PROGRAMMED = 5000  # rows whose pinball losses are compared
 _LEAST = 1e-12  # share of the largest weight that counts as zero
 
 
@@ -62,7 +67,7 @@ class Stacking:
     levels : ndarray, shape (K, A)
         What is added to rr in each arm, or in all rows (A = 1).
     mu_loss : ndarray, shape (J + 1,)
-        Mean squared error of mu (log loss under ``family="binomial"``) of each candidate, then of the stack.
+        Mean squared error of mu (the family's loss if it is not ``"gaussian"``) of each candidate, then of the stack.
     rr_loss : ndarray, shape (K, J + 1)
         The Riesz loss of each candidate's rr at its best scale, then of the stack; NaN for a candidate without rr.
     scales : ndarray, shape (K, J)
@@ -103,7 +108,7 @@ def mu_apart(learners: Sequence[Array], stacked: Array, design: Design) -> tuple
     apart : float
         :math:`E_n[(\mu_1 - \mu_2)^2] / E_n[(y - \mu)^2]`.
     gain : float
-        :math:`E_n[(y - \mu_1)^2] / E_n[(y - \mu)^2] - 1`; NaN, as the other, where nothing is left.
+        :math:`E_n[(y - \mu_1)^2] / E_n[(y - \mu)^2] - 1`; NaN, as the other, where nothing is left, or mu is not a mean.
 
     Examples
     --------
@@ -115,7 +120,7 @@ def mu_apart(learners: Sequence[Array], stacked: Array, design: Design) -> tuple
     (True, True)
     """
     left = float(design.mean((design.y - stacked) ** 2))
-    if len(learners) < 2 or not left > 0.0:
+    if len(learners) < 2 or not left > 0.0 or not find_family(design.family).is_mean:
         return np.nan, np.nan
     losses = np.array([float(design.mean((design.y - mu) ** 2)) for mu in learners])
     first, second = np.argsort(losses, kind="stable")[:2]
@@ -140,10 +145,12 @@ def stack(candidates: Sequence[Predictions], design: Design) -> tuple[Prediction
         The weights and losses.
     """
     mu = _weigh_mu(candidates, design)
-    rr, levels, rr_loss, own_scales = _weigh_rr(candidates, design)
     arms = reading_arms(design)
     shares = mu[0 if arms is None or len(mu) == 1 else arms[0]]
     mixed = np.einsum("...j,j...->...", shares, np.stack([c.mu.observed for c in candidates]))
+    of_means = find_family(design.family).is_mean
+    density = np.ones(len(design)) if of_means else at_density(design, mixed).observed
+    rr, levels, rr_loss, own_scales = _weigh_rr(candidates, design, density)
     mu_loss = np.array([_loss_of_mu(values, design) for values in (*(c.mu.observed for c in candidates), mixed)])
     claims = np.array([not c.scale_free and not c.tilted for c in candidates])
     stacking = Stacking(mu, rr, levels, mu_loss, rr_loss, own_scales, claims)
@@ -220,8 +227,11 @@ def _convex(mu: Array, y: Array, weights: Array, family: str) -> Array:
     """The convex weights with the smallest loss, shape (J,)."""
     if len(mu) == 1:
         return np.ones(1)
-    if family == "binomial":
-        return _convex_log_loss(np.clip(mu, EDGE, 1 - EDGE), y, weights / weights.sum())
+    of = find_family(family)
+    if of.quantile is not None:
+        return _convex_pinball(mu, y, weights / weights.sum(), of.quantile)
+    if not of.identity:
+        return _convex_by_loss(of.clip(mu), y, weights / weights.sum(), of)
     errors = (y - mu) * np.sqrt(weights / weights.sum())
     size = np.sqrt(np.mean(errors**2)) or 1.0
     return simplex((errors / size) @ (errors / size).T)
@@ -248,13 +258,16 @@ def simplex(matrix: Array) -> Array:
     return np.asarray(solution / total) if total > 0 else np.full(count, 1.0 / count)
 
 
-def _convex_log_loss(mu: Array, y: Array, share: Array) -> Array:
+def _convex_by_loss(mu: Array, y: Array, share: Array, family: Family) -> Array:
+    """The convex weights with the smallest loss of a family, shape (J,)."""
     count = len(mu)
+    if family.log_link:  # so that units do not matter
+        unit = float(share @ y) or 1.0
+        mu, y = mu / unit, y / unit
 
     def loss(w: Array) -> tuple[float, Array]:
-        p = np.clip(w @ mu, EDGE, 1 - EDGE)
-        slope = -share * (y / p - (1 - y) / (1 - p))
-        return float(-share @ (y * np.log(p) + (1 - y) * np.log(1 - p))), mu @ slope
+        mixed = family.clip(w @ mu)
+        return float(share @ family.loss(y, mixed)), mu @ (share * family.loss_slope(y, mixed))
 
     solution = minimize(
         loss,
@@ -270,8 +283,25 @@ def _convex_log_loss(mu: Array, y: Array, share: Array) -> Array:
     return np.asarray(w / w.sum())
 
 
-def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array, Array, Array, Array]:
-    """Weights (K, J), levels (K, A), losses (K, J + 1) and each candidate's scale (K, J)."""
+def _convex_pinball(mu: Array, y: Array, share: Array, tau: float) -> Array:
+    """The convex weights with the smallest pinball loss, a linear program: y - mu'w is the difference of two positive parts."""
+    part = draw_part(len(y), _MOST_PROGRAMMED, 0)
+    mu, y, share = mu[:, part], y[part], share[part]
+    count, n = mu.shape
+    unit = float(np.abs(y - mu.mean(axis=0)).mean()) or 1.0
+    rows = sparse.hstack([sparse.csr_array(mu.T / unit), sparse.eye_array(n), -sparse.eye_array(n)])
+    sums = sparse.csr_array(np.concatenate([np.ones(count), np.zeros(2 * n)])[None])
+    solution = linprog(
+        np.concatenate([np.zeros(count), tau * share, (1 - tau) * share]) / share.max(),
+        A_eq=sparse.vstack([rows, sums]),
+        b_eq=np.append(y / unit, 1.0),
+    )
+    w = np.clip(solution.x[:count], 0.0, None)
+    return np.asarray(w / w.sum())
+
+
+def _weigh_rr(candidates: Sequence[Predictions], design: Design, density: Array) -> tuple[Array, Array, Array, Array]:
+    """Weights (K, J), levels (K, A), losses (K, J + 1) and each candidate's scale (K, J); squares are weighted by a density."""
     count, components = len(candidates), design.components
     inside, constant_moments = _constants(design)
     weights, levels = np.zeros((components, count)), np.zeros((components, len(inside)))
@@ -280,7 +310,7 @@ def _weigh_rr(candidates: Sequence[Predictions], design: Design) -> tuple[Array,
     if not serving:
         return weights, levels, loss, own_scales
     moments = np.stack([design.mean(design.apply(candidates[j].rr)) for j in serving], axis=1)
-    share = design.weights / design.weights.sum()
+    share = density * (design.weights / design.weights.sum())
     sizes_of_arms = inside @ share
     for c in range(components):
         rr = np.stack([candidates[j].rr.observed[c] for j in serving])
@@ -337,7 +367,5 @@ def nonnegative(gram: Array, moments: Array) -> Array:
 
 
 def _loss_of_mu(mu: Array, design: Design) -> float:
-    if design.family == "binomial":
-        p = np.clip(mu, EDGE, 1 - EDGE)
-        return float(-design.mean(design.y * np.log(p) + (1 - design.y) * np.log(1 - p)))
-    return float(design.mean((design.y - mu) ** 2))
+    family = find_family(design.family)
+    return float(design.mean(family.loss(design.y, family.clip(mu))))

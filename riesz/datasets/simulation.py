@@ -61,13 +61,13 @@ class Simulation:
     name : str
         Its name in the registry.
     formula : str
-        A formula whose columns span the true mu (for a Bernoulli outcome: its logit).
+        A formula whose columns span the true mu, or its index in the family that ``keywords`` name.
     covariates : tuple of Covariate
         Independent of each other.
     assignment : Assignment
         The treatment given the covariates.
     mean : callable
-        ``frame -> (n,)``: the true mu.
+        ``frame -> (n,)``: the true mu, or the true quantile if ``keywords`` name one.
     outcome : Outcome
         The distribution of the outcome given its mean mu.
     questions : mapping of str to Estimand
@@ -130,7 +130,7 @@ class Simulation:
         return Draw(data[[self.outcome.name, self.assignment.treatment.name, *x.columns, *groups]], mu)
 
     def mu(self, frame: pd.DataFrame) -> Array:
-        """The true E[Y | A, X] at the rows of a frame, observed or counterfactual.
+        """The true E[Y | A, X], or the true quantile, at the rows of a frame, observed or counterfactual.
 
         Examples
         --------
@@ -221,7 +221,8 @@ class Simulation:
 
         .. math:: E_n[m(\mu, W) + \alpha(Z) \{Y - \mu(Z)\}] / E_n[\text{normalizer}(W)]
 
-        NaN if the Riesz representer is not known.
+        NaN if the Riesz representer is not known. For a quantile q the residual is :math:`\{\tau - 1(Y \le q)\} / f(q|Z)` with the
+        outcome's density.
 
         Examples
         --------
@@ -237,7 +238,8 @@ class Simulation:
             representer = self.riesz_representer(estimand, data)
         except EstimandError:
             return np.full(len(components), np.nan)
-        residual = data[self.outcome.name].to_numpy(dtype=float) - draw.mu
+        y = data[self.outcome.name].to_numpy(dtype=float)
+        residual = self.outcome.errors(y, draw.mu) / self.outcome.curvature(draw.mu)
         estimates = []
         for component, alpha in zip(components, representer, strict=True):
             scores = component.moment(Mu(), data).apply(self.mu) + alpha * residual

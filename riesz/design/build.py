@@ -26,6 +26,7 @@ from riesz.estimands.custom import automatic_anchor
 from riesz.estimands.expressions import call
 from riesz.estimands.linear_form import LinearForm, Mu, Reading, read
 from riesz.estimands.treatment import Treatment, TreatmentKind, describe_treatment
+from riesz.families import find_family
 from riesz.syntax.columns import Columns
 from riesz.syntax.counterfactual import replace_columns
 from riesz.syntax.evaluation import evaluate_term
@@ -60,7 +61,8 @@ def build(
         Rows of the user's table.
     weights, frequency : ndarray, shape (n,)
     groups : ndarray of int, shape (n,), or None
-    family : {"gaussian", "binomial"}
+    family : str
+        The name of one in :mod:`riesz.families`.
     bounds : tuple of float or None
     context : mapping
         The caller's variables.
@@ -155,9 +157,12 @@ def _outcome(
         raise DataError(
             f"The outcome `{formula.outcome}` is constant ({y[0]:g} on every row used); no effect can be estimated."
         )
-    lowest, highest = (0.0, 1.0) if family == "binomial" else bounds or (-np.inf, np.inf)
-    if y.min() < lowest or y.max() > highest:
-        limits = "family='binomial' expects values in [0, 1]" if family == "binomial" else f"bounds={bounds} were given"
+    limits = None
+    if not (of := find_family(family)).has(y).all():
+        limits = f"family={family!r} expects {of.expected}"
+    elif bounds is not None and (y.min() < bounds[0] or y.max() > bounds[1]):
+        limits = f"bounds={bounds} were given"
+    if limits is not None:
         raise DataError(f"The outcome `{formula.outcome}` ranges from {y.min():g} to {y.max():g}, but {limits}.")
     return y
 

@@ -20,6 +20,7 @@ from riesz.crossfit.threads import go_on
 from riesz.design.moment import Evaluation, Linked, Links, Look, Moment, Points
 from riesz.estimands import Component
 from riesz.estimands.treatment import Treatment
+from riesz.families import find_family
 from riesz.storage.coding import stored
 
 BLOCK = 2**20  # numbers in a block: 8 MB
@@ -50,7 +51,8 @@ class Base:
         Rows that a leave-one-out must leave out together.
     strata : ndarray of int, shape (n,), or None
         Arms, to be spread evenly when rows are split.
-    family : {"gaussian", "binomial"}
+    family : str
+        The name of one in :mod:`riesz.families`.
     bounds : tuple of float or None
         Known limits of the outcome.
     interacted : bool
@@ -150,6 +152,10 @@ class Design:
             all_rows = isinstance(self._rows, slice) and self._rows == slice(None)
             yield part, replace(self, _rows=part if all_rows else self.index[part])
 
+    def errors(self, mu: Array) -> Array:
+        """What scores multiply rr by, shape (n,): y - mu, or tau - 1{y <= q} if mu is a quantile q."""
+        return find_family(self.family).errors(self.y, mu)
+
     # the arrays of these rows
 
     @property
@@ -221,7 +227,7 @@ class Design:
 
     @property
     def family(self) -> str:
-        """``"gaussian"`` or ``"binomial"``."""
+        """The name of the outcome's family, such as ``"binomial"``; :func:`riesz.families.find_family` gives the family."""
         return self._base.family
 
     @property

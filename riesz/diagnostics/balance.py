@@ -174,7 +174,7 @@ def _compare(sample: Sample, kind: str, name: str, f: Evaluation | Linked) -> pd
 
 def _compare_some(sample: Sample, kind: str, name: str, f: Evaluation | Linked) -> pd.DataFrame:
     design, rr = sample.design, sample.predictions.rr.observed
-    residual = design.y - sample.predictions.mu.observed
+    residual = design.errors(sample.predictions.mu.observed)
     size = design.mean(design.normalizer)
     g = f if sample.v is None else f.times(sample.v)
     moment = design.apply(g)

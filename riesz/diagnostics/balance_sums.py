@@ -205,7 +205,7 @@ def _residual_sums(
     """What does not differ between components, each of shape (1, q); see :class:`Sums`."""
     rows = t.rows
     at, square = t.observed[rows], f_square[rows]
-    residual = (sample.design.y - sample.predictions.mu.observed)[rows] * at
+    residual = sample.design.errors(sample.predictions.mu.observed)[rows] * at
     weighted = spread.share[rows] * (at**2 if sample.v is None else at**2 * sample.v.observed[rows])
     size = weighted @ square
     counted = (weighted**2 / sample.weights.frequency[rows]) @ square**2

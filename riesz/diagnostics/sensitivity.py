@@ -29,6 +29,7 @@ from scipy import optimize, stats
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import RieszError
+from riesz.families import find_family
 from riesz.inference import Clusters, Estimate, Weights, covariance
 from riesz.predictions import Predictions
 
@@ -68,6 +69,11 @@ def sensitivity_elements(
     clusters: Clusters,
 ) -> Elements:
     """Residual variance, variance of the representer and their covariance with the estimate, per repeat."""
+    if not find_family(design.family).is_mean:
+        raise RieszError(
+            f"Sensitivity to unobserved confounders is known for means, and with family={design.family!r} mu is a quantile. "
+            "Use another family, such as family='gaussian'."
+        )
     normalizer = design.normalizer
     size = design.mean(normalizer)[:, None]
     repeats = []

@@ -44,6 +44,8 @@ class Estimator:
         Whether it needs a Riesz representer, so that it cannot be used with a learner of mu alone.
     weighs : bool
         Whether it weights the outcome by rr, so that rr must represent the moment on all functions.
+    of_means : bool
+        Whether mu must be a mean of the outcome, not a quantile.
     """
 
     scores: Callable[[Predictions, Design], Scores]
@@ -51,6 +53,7 @@ class Estimator:
     debiased: bool
     needs_rr: bool = True
     weighs: bool = False
+    of_means: bool = False
 
     def __call__(self, predictions: Predictions, design: Design) -> Scores:
         """The scores."""

@@ -1,4 +1,4 @@
-"""The one-step estimator: the plug-in plus E_n[rr (y - mu)] (paper, equation 2)."""
+"""The one-step estimator: the plug-in plus E_n[rr (y - mu)] (paper, equation 2), or E_n[rr (tau - 1{y <= q})] for a quantile q."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from riesz.predictions import Predictions
 
 
 def _scores(predictions: Predictions, design: Design) -> Scores:
-    residuals = predictions.rr.observed * (design.y - predictions.mu.observed)
+    residuals = predictions.rr.observed * design.errors(predictions.mu.observed)
     return Scores(design.apply(predictions.mu) + residuals, residuals)
 
 

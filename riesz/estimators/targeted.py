@@ -1,6 +1,7 @@
 """The targeted estimator: the plug-in of mu*, which solves E_n[rr (y - mu*)] = 0 (paper, equations 3 and 4).
 
-The submodel is linear, mu + t rr, or logistic for an outcome in [low, high].
+The submodel is linear, mu + t rr, logistic for an outcome in [low, high], or log-linear, mu exp(t rr), where the logarithm of mu is
+learned.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from riesz.arrays import Array, ratio
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
 from riesz.estimators.base import Estimator, Scores
+from riesz.families import find_family
 from riesz.predictions import Predictions
 
+_FURTHEST = 50.0  # the logarithm of mu moves no further, so that mu stays finite
 _EDGE = 1e-3  # mu of a bounded outcome stays this far inside its limits, as a share of their distance
 
 
 def _scores(predictions: Predictions, design: Design) -> Scores:
-    limits = (0.0, 1.0) if design.family == "binomial" else design.bounds
+    family = find_family(design.family)
+    if family.log_link:
+        return _tmle_log(predictions, design)
+    limits = family.limits or design.bounds
     if limits is None:
         return _tmle_linear(predictions, design)
     return _tmle_logistic(predictions, design, *limits)
@@ -51,6 +57,22 @@ def _tmle_logistic(predictions: Predictions, design: Design, low: float, high: f
     return Scores(plug_in + residuals, residuals)
 
 
+def _tmle_log(predictions: Predictions, design: Design) -> Scores:
+    """Log mu* = log mu + t rr."""
+    y, rr, start = design.y, predictions.rr, predictions.mu.linked(predictions.rr.links)
+    t = np.array([_solve_log(predictions.mu.observed, r, y, design.weights) for r in rr.observed])
+    step = rr.scaled(t)
+    observed, factor = predictions.mu.observed * _exp(step.observed), _exp(step.values)
+    values = start.values * factor
+    residuals = rr.observed * (y - observed)
+    updated = Linked(observed, values, start.slopes * factor + values * step.slopes, rr.links)
+    return Scores(design.apply(updated) + residuals, residuals)
+
+
+def _exp(step: Array) -> Array:
+    return np.exp(np.clip(step, -_FURTHEST, _FURTHEST))
+
+
 def _inside(mu: Evaluation, low: float, high: float, edge: float) -> Evaluation:
     """Mu scaled to [0, 1] and kept away from 0 and 1; where it is clipped, its slope is zero."""
 
@@ -76,4 +98,17 @@ def _solve_logistic(index: Array, rr: Array, y: Array, weights: Array) -> float:
     return t
 
 
-tmle = Estimator(_scores, "targeted", debiased=True)
+def _solve_log(mu: Array, rr: Array, y: Array, weights: Array) -> float:
+    """The t with sum w rr (y - mu exp(t rr)) = 0, likewise."""
+    t, scale = 0.0, float(np.abs(rr).max()) or 1.0
+    for _ in range(200):
+        fitted = mu * _exp(t * rr)
+        slope = float(weights @ (rr * (y - fitted)))
+        step = float(np.clip(slope / max(float(weights @ (rr**2 * fitted)), 1e-300), -1 / scale, 1 / scale))
+        t += step
+        if abs(step) * scale < 1e-12:
+            break
+    return t
+
+
+tmle = Estimator(_scores, "targeted", debiased=True, of_means=True)

@@ -12,4 +12,4 @@ def _scores(predictions: Predictions, design: Design) -> Scores:
     return Scores(values, values)
 
 
-ipw = Estimator(_scores, "weighting", debiased=False, weighs=True)
+ipw = Estimator(_scores, "weighting", debiased=False, weighs=True, of_means=True)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from riesz.design.design import Design
 from riesz.errors import LearnerError, listing
+from riesz.families import find_family
 from riesz.predictions import Predictions
 from riesz.syntax.check_arguments import CheckedSettings
 
@@ -66,12 +67,15 @@ class Learner(CheckedSettings, ABC):
     learns_rr : bool
         False for a learner of mu alone. Its predictions then hold :func:`~riesz.predictions.no_representer`, only the direct
         estimator can be used, and results say why there is no standard error.
+    families : tuple of str
+        The kinds of :mod:`riesz.families` in which it can learn mu; others are refused before training.
     one_thread : bool
         True if a fit consists of many small products, for which several threads would mostly wait for each other: libraries then
         use one thread while fits run, and ``n_jobs`` uses further cores.
     """
 
     learns_rr: ClassVar[bool] = True
+    families: ClassVar[tuple[str, ...]] = ("gaussian", "binomial")
     one_thread: ClassVar[bool] = False
 
     @classmethod
@@ -84,7 +88,7 @@ class Learner(CheckedSettings, ABC):
         return (self,)
 
     def weighs(self, family: str) -> bool:
-        """Whether E_n[rr y] estimates the parameter; False if rr was learned only for the errors of a logit."""
+        """Whether E_n[rr y] estimates the parameter; False if rr was learned only for the errors of an index."""
         return True
 
     def usual_repeats(self, units: int) -> int:
@@ -132,3 +136,13 @@ class Learner(CheckedSettings, ABC):
     def describe(self, family: str) -> str:
         """A short text for the summary; by default the name of the class."""
         return type(self).__name__
+
+
+def need_family(learner: Learner, family: str) -> None:
+    """Refuse an outcome in a family that the learner does not learn."""
+    if find_family(family).kind not in learner.families:
+        known = ", ".join(map(repr, learner.families))
+        raise LearnerError(
+            f"{learner.describe(family)} does not learn mu with family={family!r}; expected one of {known}. Use another learner, "
+            "such as learner='linear', or family='gaussian' for the mean of any outcome."
+        )

@@ -11,7 +11,8 @@ import pandas as pd
 from riesz.design.derived import with_family
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.base import Fit, Learner, Watch
+from riesz.families import find_family
+from riesz.learners.base import Fit, Learner, Watch, need_family
 from riesz.learners.scikit_outcome import ScikitOutcome, is_model
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
@@ -42,8 +43,8 @@ class Compose(Learner):
     scale: of a learner that reads it out up to scale, the scale comes from the estimation sample; one that claims a scale, such as
     :class:`~riesz.Propensity`, is not rescaled.
 
-    Under ``family="binomial"`` the representer of :class:`~riesz.Linear` is for the errors of its own logit. Here it is learned
-    as with ``family="gaussian"``, for all functions, because mu is another learner's.
+    Under another family than ``"gaussian"`` the representer of :class:`~riesz.Linear` is for the errors of its own logit or
+    logarithm. Here it is learned as with ``family="gaussian"``, for all functions, because mu is another learner's.
 
     With mu and rr from different learners the one-step estimator is still doubly robust, and its error is the product of both
     errors. Identities that hold within one linear class, such as direct == dr without penalty, do not hold.
@@ -117,9 +118,17 @@ class Compose(Learner):
     def seconds(self, design: Design, rows: int) -> float:
         return self._for_mu.seconds(design, rows) + self._for_rr.seconds(design, rows)
 
+    @property
+    def families(self) -> tuple[str, ...]:  # type: ignore[override]  # likewise
+        """The families of means that the outcome's learner learns: rr does not depend on them, but it does for a quantile."""
+        return tuple(kind for kind in self._for_mu.families if kind != "quantile")
+
     def check(self, design: Design, rows: int) -> None:
+        need_family(self._for_mu, design.family)
         self._for_mu.check(design, rows)
-        self._for_rr.check(design, rows)
+        self._for_rr.check(
+            design if _learns_rr_in(self._for_rr, design.family) else with_family(design, "gaussian"), rows
+        )
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         outcomes = self._for_mu.fit(designs, seeds, _OnTheWay(watch))
@@ -132,8 +141,8 @@ class Compose(Learner):
         return [ComposedFit(mu, rr) for mu, rr in zip(outcomes, representers, strict=True)]
 
     def _designs_for_rr(self, designs: Sequence[Design]) -> Sequence[Design]:
-        """The designs that rr is learned on: ``family="gaussian"`` if rr would be learned for the errors of a logit only."""
-        if all(self._for_rr.weighs(design.family) for design in designs):
+        """The designs that rr is learned on: ``family="gaussian"`` if rr would be learned for the errors of an index only."""
+        if all(_learns_rr_in(self._for_rr, design.family) for design in designs):
             return designs
         samples = {design.key: with_family(design.sample, "gaussian") for design in designs}
         return [samples[design.key].take(design.index) for design in designs]
@@ -194,6 +203,11 @@ class StoredComposition:
 
     outcome: Any
     rr: Any
+
+
+def _learns_rr_in(learner: Learner, family: str) -> bool:
+    """Whether a learner takes outcomes in this family and learns rr for all functions."""
+    return find_family(family).kind in learner.families and learner.weighs(family)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from riesz.design.arm_numbers import arm_numbers
 from riesz.design.design import Design
 from riesz.design.moment import Linked
 from riesz.errors import LearnerError
+from riesz.families import find_family
 from riesz.learners.propensity.representer import arm_coefficients
 from riesz.learners.propensity.smallest import rarest_share, smallest
 
@@ -30,8 +31,14 @@ _LARGEST = 500.0  # exponent
 def known_signs(sample: Design, who: str, instead: str) -> Array:
     """The sign of each component's rr in each arm, shape (K, J): -1, 0 or 1; shape (K, 1) without arms.
 
-    Refuses a moment whose representer may have either sign; the error names the learner that needs it, and what to use instead.
+    Refuses a moment whose representer may have either sign, and a quantile, whose representer is weighted by a density that losses
+    of its logarithm do not know; the error names the learner that needs the sign, and what to use instead.
     """
+    if not find_family(sample.family).is_mean:
+        raise LearnerError(
+            f"{who} cannot be used with family={sample.family!r}: the Riesz representer of a quantile is weighted by a density, "
+            f"which its loss leaves out. Use {instead}."
+        )
     if sample.strata is not None:
         try:
             coefficients = arm_coefficients(sample, who)

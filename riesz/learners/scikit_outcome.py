@@ -12,6 +12,7 @@ from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.errors import LearnerError
+from riesz.families import MEANS
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.propensity.scikit import Regression, is_classifier, need_scikit, regress, takes_weights
 from riesz.predictions import Predictions, no_representer
@@ -35,6 +36,7 @@ class ScikitOutcome(Learner):
 
     model: Any
     learns_rr: ClassVar[bool] = False
+    families: ClassVar[tuple[str, ...]] = MEANS
 
     def check(self, design: Design, rows: int) -> None:
         need_scikit("riesz.Compose(outcome=...)")
@@ -47,8 +49,8 @@ class ScikitOutcome(Learner):
         if is_classifier(self.model):
             if design.family != "binomial":
                 raise LearnerError(
-                    f"Compose(outcome={name}()) is a classifier, but family='gaussian' needs a regressor. Use family='binomial' "
-                    "for a 0/1 outcome."
+                    f"Compose(outcome={name}()) is a classifier, but family={design.family!r} needs a regressor. Use "
+                    "family='binomial' for a 0/1 outcome."
                 )
             if not np.isin(design.y, (0.0, 1.0)).all() or not hasattr(self.model, "predict_proba"):
                 raise LearnerError(

@@ -79,11 +79,11 @@ class Stack(Learner):
         \hat v = \arg\min_{v \ge 0,\, c} E_n[\alpha_v^2 - 2 m(\alpha_v)], \quad
         \alpha_v = \sum_j v_j \alpha_j + \sum_k c_k 1\{A = k\}.
 
-    The levels :math:`c_k` give the weights of each arm the right mean; without arms there is one level.
-    Under ``family="binomial"`` the weights of mu minimise the log loss. The weights of a representer have no sum constraint, so
-    its scale is learned from the sample, as the paper does for one learner, and the one-step and the targeted estimate agree.
-    There is one estimate: it needs no median over repeats, because the repeats are combined before it. A stack of one learner is
-    that learner, and the order does not matter. Nothing is fitted twice.
+    The levels :math:`c_k` give the weights of each arm the right mean; without arms there is one level. In another ``family`` the
+    weights of mu minimise its loss, such as the log loss. The weights of a representer have no sum constraint, so its scale is
+    learned from the sample, as the paper does for one learner, and the one-step and the targeted estimate agree. There is one
+    estimate: it needs no median over repeats, because the repeats are combined before it. A stack of one learner is that learner,
+    and the order does not matter. Nothing is fitted twice.
 
     References
     ----------
@@ -131,6 +131,11 @@ class Stack(Learner):
     def learns_rr(self) -> bool:  # type: ignore[override]  # of a class elsewhere, of the learners here
         """Whether some learner of the stack learns rr."""
         return any(learner.learns_rr for learner in self.learners)
+
+    @property
+    def families(self) -> tuple[str, ...]:  # type: ignore[override]  # likewise
+        """The families that some learner of the stack learns."""
+        return tuple(dict.fromkeys(kind for learner in self.learners for kind in learner.families))
 
     def candidates(self) -> tuple[Learner, ...]:
         return self.learners

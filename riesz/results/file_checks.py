@@ -24,6 +24,7 @@ from riesz.design.stored import to_stored
 from riesz.design.table import ClusterLabels
 from riesz.errors import LearnerError
 from riesz.estimands.treatment import Treatment
+from riesz.families import Family, find_family
 from riesz.inference import Alternatives
 from riesz.learners import Fit, Learner
 from riesz.predictions import Predictions
@@ -96,12 +97,17 @@ def _check_base(base: Base, n: int, components: int) -> None:
     _finite(base.weights, (n,), "the weights")
     if base.groups is not None:
         _numbered(base.groups, n, n, "the groups")
-    _need(base.family in ("gaussian", "binomial"), "the family")
-    if base.family == "binomial":
-        _need(bool(((base.y >= 0) & (base.y <= 1)).all()), "an outcome outside [0, 1]")
+    _need(bool(_family(base.family).has(base.y).all()), f"an outcome outside of family={base.family!r}")
     if base.bounds is not None:
         low, high = base.bounds
         _need(-np.inf < low < high < np.inf and low <= base.y.min() and base.y.max() <= high, "the outcome's bounds")
+
+
+def _family(name: str) -> Family:
+    try:
+        return find_family(name)
+    except LearnerError:
+        raise ValueError("the family") from None
 
 
 def _check_moment(moment: Moment, n: int, columns: int, components: int) -> None:

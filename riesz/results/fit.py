@@ -189,7 +189,8 @@ class Results(Parameters):
         -------
         pandas.DataFrame
             ``weight`` and ``loss`` of every learner and of the stack, by function: mu (in each arm, if weights differ by arm) and
-            the rr of each parameter. The loss of mu is the mean squared error (the log loss under ``family="binomial"``), that of
+            the rr of each parameter. The loss of mu is the mean squared error (or that of the ``family``, such as the log loss),
+            that of
             rr the Riesz loss at the best scale. ``scale`` is E_n[m(rr)] / E_n[rr^2] for a learner that learns rr with its scale;
             a value far from 1 is a sign of poor overlap. Empty for a single learner.
 

@@ -10,31 +10,39 @@ import pandas as pd
 
 from riesz.errors import listing
 from riesz.estimators import ESTIMATORS
+from riesz.families import find_family
 from riesz.results.model import Model
 from riesz.results.summary_table import number
 
-_WEIGHTED = {False: "rr * anchor", True: "v * rr * anchor"}
+
+def _weighted(tilted: bool, family: str) -> str:
+    """What is averaged to find the anchor's moment."""
+    if not find_family(family).is_mean:
+        return "K_b(y - q) * rr * anchor"
+    return "v * rr * anchor" if tilted else "rr * anchor"
 
 
-def health_lines(health: pd.DataFrame, rows: int, tilted: bool) -> list[str]:
-    """The health of one Riesz representer in words; ``tilted`` if it is learned for the errors of a logit."""
+def health_lines(health: pd.DataFrame, rows: int, tilted: bool, family: str) -> list[str]:
+    """The health of one Riesz representer in words; ``tilted`` if it is learned for the errors of an index in this family."""
     row = health.iloc[0]
     error = f" (std err {row['anchor_std_error']:.2g})" if np.isfinite(row["anchor_std_error"]) else ""
-    condition = " for v = mu (1 - mu) / E_n[mu (1 - mu)]" if tilted else ""
+    slope = find_family(family).slope_words
+    condition = f" for v = {slope} / E_n[{slope}]" if tilted else ""
+    product = f"E_n[{_weighted(tilted, family)}]"
     return [
         f"Largest |rr| {row['largest_rr']:.3g}, effective sample size {row['effective_n']:,.0f} of {rows:,} rows.",
-        f"E_n[{_WEIGHTED[tilted]}] = {row['rr_anchor']:.4g}{error}, known value {row['anchor_moment']:.4g}{condition} (they should "
+        f"{product} = {row['rr_anchor']:.4g}{error}, known value {row['anchor_moment']:.4g}{condition} (they should "
         "agree).",
     ]
 
 
-def health_table(health: pd.DataFrame, tilted: bool) -> pd.DataFrame:
+def health_table(health: pd.DataFrame, tilted: bool, family: str) -> pd.DataFrame:
     """The health of several Riesz representers, as a table of text."""
     table = pd.DataFrame(
         {
             "largest |rr|": [number(v, 2) for v in health["largest_rr"]],
             "effective n": [f"{v:,.0f}" for v in health["effective_n"]],
-            f"E_n[{_WEIGHTED[tilted]}]": [number(v) for v in health["rr_anchor"]],
+            f"E_n[{_weighted(tilted, family)}]": [number(v) for v in health["rr_anchor"]],
             "std err": [number(v) for v in health["anchor_std_error"]],
             "known value": [number(v) for v in health["anchor_moment"]],
         },
@@ -77,11 +85,25 @@ def about_two_way(replaced: npt.NDArray[np.bool_], indefinite: bool, names: Sequ
     ]
 
 
-def about_tilt() -> list[str]:
-    """The reason why there is no ipw if rr is learned for the errors of a logit."""
+def about_quantile(family: str) -> list[str]:
+    """What the parameter is if mu is a quantile, and what the estimate rests on; nothing if it is a mean."""
+    tau = find_family(family).quantile
+    if tau is None:
+        return []
     return [
-        "No ipw: with family='binomial' this learner learns rr to correct the errors of its logit, v f with v = mu (1 - mu). "
-        "E_n[v rr f] equals h_n(v f), but E_n[rr y] does not estimate the parameter."
+        f"mu is the conditional {tau:g} quantile of the outcome. The parameter averages conditional quantiles; it is not "
+        "the quantile treatment effect, which compares quantiles of two marginal distributions.",
+        "The estimate is not doubly robust: the quantile must be learned well (its error must fall faster than n^-1/4), however "
+        "good rr is. There is no tmle and no ipw.",
+    ]
+
+
+def about_tilt(family: str) -> list[str]:
+    """The reason why there is no ipw if rr is learned for the errors of an index, such as a logit."""
+    of = find_family(family)
+    return [
+        f"No ipw: with family={family!r} this learner learns rr to correct the errors of its {of.index}, v f with "
+        f"v = {of.slope_words}. E_n[v rr f] equals h_n(v f), but E_n[rr y] does not estimate the parameter."
     ]
 
 

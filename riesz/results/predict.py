@@ -13,6 +13,7 @@ from riesz.crossfit.candidates import CrossFit
 from riesz.crossfit.stacking import combine
 from riesz.design.design import Design
 from riesz.design.new_rows import extend
+from riesz.families import find_family
 from riesz.learners import Fit
 from riesz.predictions import Predictions, average, cap, times
 from riesz.results.model import Model
@@ -24,11 +25,12 @@ def predict_rows(model: Model, crossfit: CrossFit, newdata: Any) -> pd.DataFrame
     predictions = average(_predict(crossfit, rows.design))
     mu, rr = predictions.mu.observed, predictions.rr.observed
     moment = rows.design.apply(predictions.mu)
+    errors = find_family(rows.design.family).errors(rows.y, mu)
     columns = {"mu": mu}
     for c, name in enumerate(model.exog_names):
         columns[f"moment_{name}"] = moment[c]
         if model.learner.learns_rr:
-            columns |= {f"rr_{name}": rr[c], f"pseudo_{name}": moment[c] + rr[c] * (rows.y - mu)}
+            columns |= {f"rr_{name}": rr[c], f"pseudo_{name}": moment[c] + rr[c] * errors}
     table = pd.DataFrame(columns, index=np.flatnonzero(rows.complete))
     return table.reindex(np.arange(len(rows.complete))).set_axis(rows.index, axis=0)
 

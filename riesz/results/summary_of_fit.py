@@ -10,10 +10,12 @@ import pandas as pd
 from riesz.crossfit.candidates import Candidate
 from riesz.diagnostics.weights import weighting_origin
 from riesz.estimators import describe
+from riesz.families import find_family
 from riesz.results.candidates import about_candidates, about_left_out, candidate_names
 from riesz.results.checks import concerns
 from riesz.results.notes import (
     about_estimator,
+    about_quantile,
     about_splitting,
     about_tilt,
     about_trimming,
@@ -61,12 +63,13 @@ def summarize(
         order = estimates.index.get_level_values("estimator").unique()
         tables.append(values.loc[parts.names, order].map(number).rename_axis("all estimators", axis=1))
         if several:
-            tables.append(health_table(parts.health, parts.predictions.tilted))
+            tables.append(health_table(parts.health, parts.predictions.tilted, parts.design.family))
         else:
-            notes += health_lines(parts.health, observations(parts), parts.predictions.tilted)
+            notes += health_lines(parts.health, observations(parts), parts.predictions.tilted, parts.design.family)
         notes += about_candidates(candidates, parts.names)
     texts = concerns(parts)
     remarks = [
+        *about_quantile(parts.design.family),
         *about_estimator(parts.model),
         *covariance_notes,
         *_weighting_notes(parts, estimates),
@@ -167,10 +170,10 @@ def _right(parts: FitParts) -> list[Fact]:
 
 
 def _weighting_notes(parts: FitParts, estimates: pd.DataFrame) -> list[str]:
-    if not parts.model.learner.learns_rr:
+    if not parts.model.learner.learns_rr or not find_family(parts.design.family).is_mean:
         return []
     if parts.predictions.tilted:
-        return about_tilt()
+        return about_tilt(parts.design.family)
     origin = weighting_origin(parts.crossfit.predictions, parts.design).set_axis(parts.names, axis=0)
     errors = pd.Series(parts.inference.errors(), index=parts.names)
     debiased = estimates["std_error"].xs("dr", level="estimator")  # direct and ipw have no standard errors

@@ -72,11 +72,24 @@ def _compact_tables(values: Fields, make: Callable[[str, Fields], Any]) -> Field
     return compact
 
 
+def _named_family(values: Fields, make: Callable[[str, Fields], Any]) -> Fields:
+    """Version 0.1.0: a fit held whether mu is an expit of its index, since there were no other families."""
+    others = {name: value for name, value in values.items() if name != "logistic"}
+    return {**others, "family": "binomial" if values["logistic"] else "gaussian"}
+
+
 #: By stored type: a field that older files lack, and the function that adds it.
 _COMPLETIONS: dict[str, tuple[str, Callable[[Fields, Callable[[str, Fields], Any]], Fields]]] = {
     "Moment": ("links", _linked_weights),
     "Linked": ("links", _linked_values),
     "Points": ("kept_values", _compact_tables),
+    "LinearFit": ("family", _named_family),
+    "LassoFit": ("family", _named_family),
+    "BalancingFit": ("family", _named_family),
+    "SplinesFit": ("family", _named_family),
+    "SectionsFit": ("family", _named_family),
+    "StoredBoosting": ("family", _named_family),
+    "StoredOnSplines": ("family", _named_family),
 }
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logit
 
 import riesz
 from riesz.datasets import SIMULATIONS, Simulation, get, load_rand
@@ -25,6 +24,8 @@ from riesz.estimands.derivatives import ADE, IPE
 from riesz.estimands.linear_form import Mu
 from riesz.estimands.shifts import Mean, Shift
 from riesz.estimands.treatment import describe_treatment
+from riesz.families import find_family
+from riesz.settings import Settings
 from riesz.syntax.columns import Columns
 from riesz.syntax.formula import parse_formula
 
@@ -36,11 +37,15 @@ VERBS = {
     "continuous": {"ade", "ipe", "shift", "mean"},
     "gasoline": {"ade", "ipe", "shift"},
     "clustered": {"ate", "att"},
+    "counts": {"ate", "att", "ape", "mean"},
+    "costs": {"ade", "ipe", "shift"},
+    "skewed": {"ate", "att", "ape", "mean"},
+    "skewed_dose": {"ade", "ipe", "shift"},
 }
 QUESTIONS = [(name, verb) for name, verbs in VERBS.items() for verb in sorted(verbs)]
 each_simulation = pytest.mark.parametrize("name", list(VERBS))
 each_question = pytest.mark.parametrize(("name", "verb"), QUESTIONS)
-only_with_arms = pytest.mark.parametrize("name", [name for name in VERBS if name not in ("continuous", "gasoline")])
+only_with_arms = pytest.mark.parametrize("name", [name for name in VERBS if "ade" not in VERBS[name]])
 
 
 def bound(simulation: Simulation, estimand: Any, data: pd.DataFrame) -> tuple[Any, pd.DataFrame]:
@@ -63,6 +68,9 @@ def test_the_registry_is_complete():
         assert all(question.verb == verb for verb, question in simulation.questions.items())
     assert get("clustered").keywords == {"cluster": "village"}
     assert get("binary_outcome").keywords == {"family": "binomial"}
+    assert get("counts").keywords == {"family": "poisson"}
+    assert get("costs").keywords == {"family": "gamma"}
+    assert get("skewed").keywords == {"family": riesz.Quantile(0.75)}
 
 
 def test_an_unknown_name_suggests_the_nearest():
@@ -110,7 +118,7 @@ def test_arms_have_probabilities_away_from_zero(name):
         assert p.min() < 0.03
 
 
-@pytest.mark.parametrize("name", ["continuous", "gasoline"])
+@pytest.mark.parametrize("name", [name for name in VERBS if "ade" in VERBS[name]])
 def test_a_continuous_treatment_has_spread(name):
     simulation = get(name)
     assert isinstance(simulation.assignment, Gaussian)
@@ -126,7 +134,7 @@ def test_the_formula_spans_mu(name):
     formula = parse_formula(simulation.formula, list(draw.data.columns), [], {})
     data = Table(draw.data).to_pandas(list(draw.data.columns))
     z = Columns(formula.rhs, data, {}).matrix
-    target = logit(draw.mu) if isinstance(simulation.outcome, Bernoulli) else draw.mu
+    target = find_family(Settings(**simulation.keywords).family).link(draw.mu)
     residual = target - z @ np.linalg.lstsq(z, target)[0]
     assert residual.var() / target.var() < 1e-10
     assert np.linalg.matrix_rank(z) == z.shape[1]
@@ -168,7 +176,7 @@ def test_truth_agrees_with_monte_carlo(name):
 
 @each_simulation
 def test_draws_have_the_mean_and_the_treatment_they_claim(name):
-    """rr (y - mu) and rr mu - m(mu) have mean zero."""
+    """rr times the errors, such as y - mu, and rr mu - m(mu) have mean zero."""
     simulation = get(name)
     draw = simulation.draw(30_000, seed=12)
     y = draw.data[simulation.outcome.name].to_numpy()
@@ -176,7 +184,7 @@ def test_draws_have_the_mean_and_the_treatment_they_claim(name):
     for verb, estimand in simulation.questions.items():
         components, data = bound(simulation, estimand, draw.data)
         for row, component in zip(simulation.riesz_representer(estimand, data), components, strict=True):
-            assert within(row * (y - draw.mu), villages), verb
+            assert within(row * simulation.outcome.errors(y, draw.mu), villages), verb
             assert within(row * draw.mu - component.moment(Mu(), data).apply(simulation.mu), villages), verb
 
 

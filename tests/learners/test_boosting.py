@@ -252,7 +252,7 @@ def test_trees_in_a_file_are_checked(binary_frame: pd.DataFrame) -> None:
         replace(stored, mu=(wide,)),
         replace(stored, rr=()),
         replace(stored, mu=()),
-        replace(stored, logistic=True),
+        replace(stored, family="binomial"),
         replace(stored, clip=0.3),
     ):
         with pytest.raises(ValueError, match=r"trees (of|for) (an)?other"):
@@ -340,7 +340,11 @@ def test_files_of_splines_with_trees_predict_the_same(binary: bool, tmp_path: Pa
     design = result.model.blueprint.design
     stored = riesz.Boosting().store(result._crossfit.fits[0])
     wide = replace(stored.mu[0], feature=stored.mu[0].feature + 7)
-    for content in (replace(stored, mu=(wide,)), replace(stored, rr=()), replace(stored, logistic=not binary)):
+    for content in (
+        replace(stored, mu=(wide,)),
+        replace(stored, rr=()),
+        replace(stored, family="gaussian" if binary else "binomial"),
+    ):
         with pytest.raises(ValueError, match=r"trees (of|for) (an)?other"):
             riesz.Boosting().restore([content], design)
 

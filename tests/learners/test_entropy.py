@@ -241,6 +241,26 @@ def test_moments_without_a_known_sign_are_refused_before_fitting(
             riesz.estimate("y ~ treat(d) * x1 + x2", continuous_frame, estimand, learner=learner)
 
 
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+def test_rr_does_not_depend_on_the_family(binary_frame: pd.DataFrame, learner: riesz.Learner, family: str) -> None:
+    data = binary_frame.assign(y=np.exp(binary_frame["y"] / 4))
+    result = riesz.ate("y ~ treat(a) * x1 + x2", data, learner=learner, family=family, folds=2)
+    other = riesz.ate("y ~ treat(a) * x1 + x2", data, learner=learner, folds=2)
+    assert (result.fittedvalues > 0).all()
+    assert result.estimates["estimate"].notna().all()
+    if not isinstance(learner, riesz.Splines):  # covariates of mu join rr
+        np.testing.assert_allclose(result.riesz_representer, other.riesz_representer, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "learner", [riesz.Linear(rr="entropy"), riesz.Boosting(rr="entropy")], ids=["Linear", "Boosting"]
+)
+def test_quantiles_are_refused_before_fitting(binary_frame: pd.DataFrame, learner: riesz.Learner) -> None:
+    with pytest.raises(riesz.LearnerError, match=r"rr='entropy'\) cannot be used with family='quantile\(0.5\)'"):
+        riesz.ate("y ~ treat(a) * x1", binary_frame, learner=learner, family=riesz.Quantile(0.5))
+
+
 def test_a_treatment_alone_has_known_signs(binary_frame: pd.DataFrame) -> None:
     y, a = binary_frame["y"], binary_frame["a"]
     result = riesz.ate("y ~ treat(a)", binary_frame, learner=riesz.Linear(0, 0, rr="entropy"), folds=1)

@@ -265,3 +265,10 @@ def test_refusals(binary_frame: pd.DataFrame) -> None:
         riesz.estimate("y ~ treat(a) + x1", binary_frame, slope, learner="forest")
     with pytest.raises(riesz.LearnerError, match="enters the formula only together with the treatment"):
         riesz.ate("y ~ treat(a) + treat(a):x1", binary_frame, learner="forest")
+
+
+def test_counts_are_refused_before_fitting(binary_frame: pd.DataFrame) -> None:
+    with pytest.raises(riesz.LearnerError, match=r"Forest .* does not learn mu with family='poisson'"):
+        riesz.ate(
+            "y ~ treat(a) + x1", binary_frame.assign(y=1.0 + binary_frame["a"]), learner=Forest(), family="poisson"
+        )

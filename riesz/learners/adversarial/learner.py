@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.families import MEANS
 from riesz.learners.adversarial.saddle import minimax_linear, saddle_point
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
@@ -48,7 +49,8 @@ class Adversarial(Learner):
         With a number :math:`\sigma^2` or ``"loo"``, rr may be any weights, not only a function of the adversary's class: the
         minimax linear weights of Hirshberg and Wager. ``penalty`` and ``rr_penalty`` then have no place.
     outcome_penalty : float or "loo"
-        Of mu, which is a ridge regression in the same class (logistic under ``family="binomial"``).
+        Of mu, which is a ridge regression in the same class, of its index in another family than ``"gaussian"`` (such as a logistic
+        one under ``family="binomial"``).
     kernel : {"additive", "gaussian", "matern"}
     scale : float or "median"
     landmarks : int, optional
@@ -106,6 +108,8 @@ class Adversarial(Learner):
     >>> riesz.ate("y ~ treat(a) * .", data, learner=learner, folds=1).params.round(1).to_dict()
     {'ATE': 1.3}
     """
+
+    families: ClassVar[tuple[str, ...]] = MEANS
 
     adversary: Literal["kernel", "linear", "network"] = "kernel"
     penalty: float | None = None
@@ -217,7 +221,7 @@ class Adversarial(Learner):
             weights = design.weights
             rr, chosen = minimax_linear(problem, self.noise, float(weights.sum() ** 2 / (weights @ weights)))
         facts = {"outcome_penalty": outcome_penalty, **chosen, "landmarks": float(len(sections))}
-        return SectionsFit(sections, mu, rr, design.family == "binomial", False, facts)
+        return SectionsFit(sections, mu, rr, design.family, False, facts)
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         if self.adversary != "linear" or design.interacted or design.strata is None:

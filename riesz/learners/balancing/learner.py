@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,13 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.families import MEANS, find_family
 from riesz.learners.balancing.weights import PSI, Form, Tolerance, Weights, in_the_ball, in_the_cube, of_known_sign
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
 from riesz.learners.known_signs import known_signs, with_signs
-from riesz.learners.linear.learner import Penalty, fit_logistic, need_identification, probability, ridge_coefficients
+from riesz.learners.linear.learner import Penalty, fit_glm, mean_at, need_identification, ridge_coefficients
 from riesz.learners.linear.ridge import make_basis
 from riesz.learners.sparse.dictionary import Dictionary, make_dictionary
 from riesz.learners.sparse.learner import need_few_columns
@@ -89,6 +90,8 @@ class Balancing(Learner):
     >>> round(float(rr @ data["x1"]), 6) == 0, bool((rr[data["a"] == 0] < 0).all())
     (True, True)
     """
+
+    families: ClassVar[tuple[str, ...]] = MEANS
 
     tolerance: Tolerance = "aiw"
     objective: Literal["variance", "entropy"] = "variance"
@@ -174,8 +177,7 @@ class Balancing(Learner):
                 weights = of_known_sign(columns, sums, c, self.form, signs[c], weights, given)
             rr.append(columns.coefficients(weights.theta))
             chosen |= {f"tolerance_{c}": weights.tolerance, f"rr_penalty_{c}": weights.penalty}
-        logistic = design.family == "binomial"
-        return BalancingFit(dictionary, mu, np.column_stack(rr), self.form, signs, logistic, chosen)
+        return BalancingFit(dictionary, mu, np.column_stack(rr), self.form, signs, full.family, chosen)
 
     def remarks(self, design: Design, details: pd.DataFrame) -> list[str]:
         if design.interacted or design.strata is None or self.dictionary == "splines":
@@ -191,9 +193,9 @@ class Balancing(Learner):
 
 
 def _ridge_of_outcome(design: Design, penalty: Penalty, seed: int) -> tuple[Array, float]:
-    """Coefficients of mu, or of its logit, and the ridge penalty."""
-    if design.family == "binomial":
-        return fit_logistic(design, penalty, seed=seed)
+    """Coefficients of mu, or of its index, and the ridge penalty."""
+    if not find_family(design.family).identity:
+        return fit_glm(design, penalty, seed=seed)
     basis = make_basis(design, design.weights, design.y[None], seed=seed)
     return ridge_coefficients(design, basis, design.y, penalty, basis.penalties)
 
@@ -212,7 +214,8 @@ class BalancingFit(Fit):
         How weights follow from a linear function.
     signs : ndarray, shape (K, J)
         Known signs of rr in each arm, one column if they are the same everywhere; empty for linear weights.
-    logistic : bool
+    family : str
+        That of the outcome: ``mu`` gives its index.
     chosen : mapping
         Tolerances and penalties.
     """
@@ -222,14 +225,14 @@ class BalancingFit(Fit):
     rr: Array
     form: Form
     signs: Array
-    logistic: bool
+    family: str
     chosen: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
         mu, rr = self.dictionary.evaluate(design, self.mu, self.rr)
         if self.form != "linear":
             rr = with_signs(rr, self.signs, design, PSI[self.form].slope)
-        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=False)
+        return Predictions(mean_at(mu, self.family), rr, scale_free=False)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen

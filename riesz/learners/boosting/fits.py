@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit
 
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Linked
+from riesz.families import find_family
 from riesz.learners.base import Fit
 from riesz.learners.boosting.points import Table, make_table
 from riesz.learners.boosting.trees import Trees
@@ -42,9 +42,10 @@ def mean_of(bag: Bag, columns: Array) -> Array:
     return np.asarray(np.mean([forest.at(columns) for forest in bag], axis=0))
 
 
-def probability_of(bag: Bag, columns: Array) -> Array:
-    """The mean of the probabilities of boosters of a logit."""
-    return np.asarray(np.mean([expit(forest.at(columns)) for forest in bag], axis=0))
+def mean_outcome(bag: Bag, columns: Array, family: str) -> Array:
+    """The mean of mu, such as a probability, of boosters of its index."""
+    inverse = find_family(family).inverse
+    return np.asarray(np.mean([inverse(forest.at(columns)) for forest in bag], axis=0))
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class BoostingFit(Fit):
         They give beta_perp if ``constrained``.
     propensity : sequence of Bag, one per arm
         Logits of arms, if rr is derived from propensities; then ``rr`` is empty.
-    logistic : bool
-        Whether ``mu`` gives logits.
+    family : str
+        That of the outcome: ``mu`` gives its index.
     constrained : bool
     clip : float
     trees : mapping of str to float
@@ -73,7 +74,7 @@ class BoostingFit(Fit):
     mu: Bag
     rr: Sequence[Bag]
     propensity: Sequence[Bag]
-    logistic: bool
+    family: str
     constrained: bool
     clip: float
     trees: Mapping[str, float]
@@ -91,7 +92,7 @@ class BoostingFit(Fit):
 
     def _predict(self, design: Design) -> Predictions:
         table = make_table(design)
-        mu = table.read((probability_of if self.logistic else mean_of)(self.mu, table.columns))
+        mu = table.read(mean_outcome(self.mu, table.columns, self.family))
         if self.propensity:
             return Predictions(mu, self._derived(design), scale_free=False)
         rr = self._linked(design, table)
@@ -117,7 +118,7 @@ class BoostingFit(Fit):
         return Linked(observed, values, np.zeros_like(values), links)
 
     def _derived(self, design: Design) -> Linked:
-        shares = np.stack([probability_of(bag, design.x) for bag in self.propensity], axis=1)
+        shares = np.stack([mean_outcome(bag, design.x, "binomial") for bag in self.propensity], axis=1)
         p = shares / shares.sum(axis=1, keepdims=True)
         coefficients = arm_coefficients(design.sample, DERIVES)[..., design.index]
         return linked_at_arms(arm_representer(coefficients, p, self.clip), design)
@@ -130,7 +131,7 @@ class BoostingFit(Fit):
         mu, *others = (tuple(forest.stored() for forest in bag) for bag in (self.mu, *self.rr, *self.propensity))
         rr, propensity = tuple(others[: len(self.rr)]), tuple(others[len(self.rr) :])
         return StoredBoosting(
-            mu, rr, propensity, self.logistic, self.constrained, self.clip, self.trees, self.levels, self.most
+            mu, rr, propensity, self.family, self.constrained, self.clip, self.trees, self.levels, self.most
         )
 
 
@@ -142,7 +143,7 @@ class StoredBoosting:
     mu: tuple[Trees, ...]
     rr: tuple[tuple[Trees, ...], ...]
     propensity: tuple[tuple[Trees, ...], ...]
-    logistic: bool
+    family: str
     constrained: bool
     clip: float
     trees: Mapping[str, float]
@@ -156,8 +157,8 @@ class StoredBoosting:
         arms = treatments + 1 if derived and sample.strata is not None else 0
         if len(self.rr) != (0 if derived else sample.components) or len(self.propensity) != arms:
             raise ValueError("trees for another representer")
-        settings = (self.logistic, self.constrained, self.clip)
-        if settings != (sample.family == "binomial", form == "constrained", clip):
+        settings = (self.family, self.constrained, self.clip)
+        if settings != (sample.family, form == "constrained", clip):
             raise ValueError("trees of other settings")
         if (self.levels is not None, self.most is not None) != (form == "entropy", form == "entropy"):
             raise ValueError("trees of other settings")

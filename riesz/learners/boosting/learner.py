@@ -12,6 +12,7 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.families import MEANS, find_family
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.boosting.engine import Growth, make_dataset, need_lightgbm
 from riesz.learners.boosting.fits import DERIVES, BoostingFit
@@ -76,7 +77,9 @@ class Boosting(Learner):
     Notes
     -----
     The trees use the raw treatment (a number, or an indicator per arm) and the formula's columns without the treatment. Mu is
-    boosted by squared error, or by cross-entropy of a logit if ``family="binomial"``.
+    boosted by squared error, by the cross-entropy of a logit if ``family="binomial"``, and of the logarithm of mu by the loss of a
+    Poisson or a gamma regression if ``family`` is ``"poisson"`` or ``"gamma"``. With :class:`~riesz.Quantile` it is the pinball
+    loss, and rr is ``"constrained"`` or ``"riesz"``.
 
     rr is boosted on a table with every row at every point where its moment reads mu. The gradient of the Riesz loss is
     :math:`2 w rr` at the observed rows and :math:`-2 w` times the moment's weight at the readings, and only observed rows have a
@@ -119,6 +122,7 @@ class Boosting(Learner):
     """
 
     one_thread: ClassVar[bool] = True
+    families: ClassVar[tuple[str, ...]] = (*MEANS, "quantile")
 
     rr: Literal["riesz", "constrained", "propensity", "entropy"] = "constrained"
     leaves: int | None = None
@@ -170,10 +174,25 @@ class Boosting(Learner):
         if self.rr == "propensity":
             need_arms(design.sample, DERIVES)
         self._signs(design.sample)
+        if not find_family(design.family).is_mean:
+            self._need_values(design)
 
     def _signs(self, sample: Design) -> Array | None:
         """The known signs that ``rr="entropy"`` needs."""
         return known_signs(sample, "Boosting(rr='entropy')", "riesz.Boosting()") if self.rr == "entropy" else None
+
+    def _need_values(self, design: Design) -> None:
+        """Refuse what cannot be learned for a quantile."""
+        if self.rr == "propensity":
+            raise LearnerError(
+                f"Boosting(rr='propensity') cannot be used with family={design.family!r}: the Riesz representer of a quantile is "
+                "weighted by a density, which propensities do not give. Use rr='constrained' or rr='riesz'."
+            )
+        if design.is_derivative.any():
+            raise LearnerError(
+                f"The estimand reads a derivative of mu, and with family={design.family!r} riesz.Boosting learns step functions, "
+                "whose slope is zero. Use riesz.Linear() or riesz.MADNet()."
+            )
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         samples: dict[int, Any] = {}
@@ -204,6 +223,8 @@ class Boosting(Learner):
         trainer = Trainer(design, sample, seed, self.boosters)
         growth = self._growth(len(design), design.strata is not None)
         mu = trainer.outcome(growth)
+        if not find_family(design.family).is_mean:
+            trainer = trainer.weighted_by_density(mu)
         growth = replace(growth, more=_MORE[self.rr])
         rr, propensity, most, constants = [], [], None, None
         if self.rr == "propensity":
@@ -218,8 +239,8 @@ class Boosting(Learner):
         name = "propensity" if propensity else "rr"
         numbers = {f"{name}_trees_{c}": bag[0].trees for c, bag in enumerate(propensity or rr)}
         trees = {name: float(number) for name, number in {"mu_trees": mu[0].trees, **numbers}.items()}
-        logistic, constrained = design.family == "binomial", self.rr == "constrained"
-        return BoostingFit(mu, rr, propensity, logistic, constrained, self.clip, trees, constants, most)
+        constrained = self.rr == "constrained"
+        return BoostingFit(mu, rr, propensity, design.family, constrained, self.clip, trees, constants, most)
 
     def _growth(self, n: int, arms: bool) -> Growth:
         """How trees of mu grow on a training set of n rows: what is not set depends on n."""

@@ -17,6 +17,9 @@ import numpy as np
 from scipy.special import expit, logit, xlogy
 
 from riesz.arrays import Array
+from riesz.families import find_family
+
+_DENSITY = 0.4  # of a standard normal number at zero
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,90 @@ class Logistic:
         return np.asarray(expit(scores if self.offset is None else scores + self.offset))
 
 
-def least_hessian(outcome: Array, weights: Array, rows: float) -> float:
-    """The sum of hessians of about this number of rows under :class:`Logistic`: half of that at the mean outcome."""
-    mean = float(np.average(outcome, weights=weights))
-    return 0.5 * rows * max(mean * (1.0 - mean), 0.01)
+@dataclass(frozen=True)
+class LogLink:
+    """The loss of a mean whose logarithm is the score: that of a Poisson or a gamma regression.
+
+    Attributes
+    ----------
+    family : str
+    outcome, weights, held_weights, offset
+        As for :class:`Logistic`; the offset is the logarithm of a mean.
+    """
+
+    family: str
+    outcome: Array
+    weights: Array
+    held_weights: Array
+    offset: Array | None = None
+
+    def start(self) -> float:
+        """The logarithm of the mean; 0 if there is an offset."""
+        if self.offset is not None:
+            return 0.0
+        everything = self.weights + self.held_weights  # the outcomes of the training rows may all be zero
+        mean = float(self.outcome @ self.weights / self.weights.sum())
+        return float(np.log(mean or self.outcome @ everything / everything.sum()))
+
+    def gradient(self, scores: Array) -> tuple[Array, Array]:
+        """The derivatives along the logarithm, the second one for the gamma family as expected."""
+        mean, family = self._means(scores), find_family(self.family)
+        return self.weights * family.loss_slope(self.outcome, mean) * mean, self.weights * family.precision(mean)
+
+    def held_out(self, scores: Array) -> float:
+        """The sum over the held-out rows."""
+        return float(self.held_weights @ find_family(self.family).loss(self.outcome, self._means(scores)))
+
+    def _means(self, scores: Array) -> Array:
+        return np.exp(scores if self.offset is None else scores + self.offset)
+
+
+@dataclass(frozen=True)
+class Pinball:
+    """The pinball loss of a quantile of a standardised outcome.
+
+    Its second derivative is that of its mean, the density of the residuals, which is set to that of a standard normal number at
+    zero: the loss itself has none.
+
+    Attributes
+    ----------
+    family : str
+    outcome, weights, held_weights : ndarray, shape (points,)
+        As for :class:`Logistic`.
+    """
+
+    family: str
+    outcome: Array
+    weights: Array
+    held_weights: Array
+
+    def start(self) -> float:
+        """The quantile of the training rows."""
+        tau = find_family(self.family).quantile
+        order = np.argsort(self.outcome, kind="stable")
+        share = np.cumsum(self.weights[order])
+        return float(self.outcome[order][np.searchsorted(share, (tau or 0.5) * share[-1])])
+
+    def gradient(self, scores: Array) -> tuple[Array, Array]:
+        """The derivative, and the density."""
+        return self.weights * find_family(self.family).loss_slope(self.outcome, scores), _DENSITY * self.weights
+
+    def held_out(self, scores: Array) -> float:
+        """The sum over the held-out rows."""
+        return float(self.held_weights @ find_family(self.family).loss(self.outcome, scores))
+
+
+def index_loss(
+    family: str, outcome: Array, weights: Array, held_weights: Array, offset: Array | None = None
+) -> Logistic | LogLink:
+    """The loss of an index in a family other than ``"gaussian"``."""
+    if find_family(family).log_link:
+        return LogLink(family, outcome, weights, held_weights, offset)
+    return Logistic(outcome, weights, held_weights, offset)
+
+
+def least_hessian(family: str, outcome: Array, weights: Array, rows: float) -> float:
+    """The sum of hessians of about this number of rows under an index's loss: half of that at the mean outcome."""
+    mean = np.asarray(np.average(outcome, weights=weights))
+    precision = float(find_family(family).precision(mean))
+    return 0.5 * rows * (precision if find_family(family).log_link else max(precision, 0.01))

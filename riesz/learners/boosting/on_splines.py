@@ -4,11 +4,11 @@ A tree is a step function, whose slope is zero or does not exist. So for a momen
 
 .. math:: \mu(a, x) = s(a, x) + t(x), \qquad rr(a, x) \propto a - g(x),
 
-with s from :class:`~riesz.Splines`. The trees t are boosted by the squared error of y - s (or the cross-entropy of a logit that
-starts from that of s), with s from splines that have not seen the row: what is left of rows that they have seen is too small. The
-trees g are boosted by the squared error of the treatment. With normal errors of constant variance rr is a multiple of the
-treatment's residual; otherwise the residual still removes every error of mu in the covariates, and a stack can weigh it with an rr
-that follows the errors' distribution.
+with s from :class:`~riesz.Splines`. The trees t are boosted by the squared error of y - s (or the loss of an index, such as the
+cross-entropy of a logit, that starts from that of s), with s from splines that have not seen the row: what is left of rows that
+they have seen is too small. The trees g are boosted by the squared error of the treatment. With normal errors of constant variance
+rr is a multiple of the treatment's residual; otherwise the residual still removes every error of mu in the covariates, and a stack
+can weigh it with an rr that follows the errors' distribution.
 
 Where the moment moves the treatment by different amounts in different rows, as in an incremental policy effect, rr is that of the
 splines plus trees of the covariates h, boosted by the Riesz loss :math:`E_n[(r + h)^2 - 2 m(h)]`. A derivative along the treatment
@@ -23,16 +23,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import Labels, draw_labels
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
+from riesz.families import find_family
 from riesz.learners.base import Fit
 from riesz.learners.boosting.engine import Grown, Growth, subset
 from riesz.learners.boosting.fits import Bag, mean_of
-from riesz.learners.boosting.losses import Logistic, least_hessian
+from riesz.learners.boosting.losses import index_loss, least_hessian
 from riesz.learners.boosting.training import descend, draw_parts, quadratics, split
 from riesz.learners.boosting.trees import Trees
 from riesz.learners.inputs.evaluation_points import changes_covariates
@@ -40,7 +40,6 @@ from riesz.learners.splines.learner import Prepared, SplinesFit
 from riesz.predictions import Predictions, join, scales, times
 from riesz.storage.coding import stored
 
-_EDGE = 1e-6  # probabilities that trees start from stay this far from 0 and 1
 _MORE_RR = 1.25  # trees of rr relative to the number that is best on held-out rows, as for the Riesz loss alone
 _PARTS = 3  # of the training rows; splines are fitted without each in turn, and trees learn what these leave of it
 _FEWEST = 150  # training rows; with fewer, trees learn what is left of rows that the splines have seen
@@ -56,12 +55,13 @@ class OnSplinesFit(Fit):
     scales : ndarray, shape (K,)
         What the r of the splines are multiplied by.
     mu : Bag
-        Trees that are added to mu, or to its logit.
+        Trees that are added to mu, or to its index.
     rr : sequence of Bag, one per component
         Trees that are added to rr; none for a component whose rr is the treatment's residual.
     mean : Bag
         Trees of the treatment's mean g; empty if no rr is the treatment's residual.
-    logistic : bool
+    family : str
+        That of the outcome.
     trees : mapping of str to float
         Their numbers, for :meth:`details`.
     """
@@ -71,12 +71,12 @@ class OnSplinesFit(Fit):
     mu: Bag
     rr: Sequence[Bag]
     mean: Bag
-    logistic: bool
+    family: str
     trees: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
         start, x = times(self.splines.predict(design), self.scales), design.x
-        mu = _add(start.mu, mean_of(self.mu, x), self.logistic)
+        mu = _add(start.mu, mean_of(self.mu, x), self.family)
         rr, links = start.rr, start.rr.links
         h = np.stack([mean_of(bag, x) if bag else np.zeros(len(x)) for bag in self.rr])
         observed, values, slopes = rr.observed + h, rr.values + h[links.component], rr.slopes
@@ -95,7 +95,7 @@ class OnSplinesFit(Fit):
     def store(self) -> StoredOnSplines:
         """The same fields, with trees as arrays."""
         mu, mean, *rr = (tuple(forest.stored() for forest in bag) for bag in (self.mu, self.mean, *self.rr))
-        return StoredOnSplines(self.splines, self.scales, mu, tuple(rr), self.logistic, self.trees, mean)
+        return StoredOnSplines(self.splines, self.scales, mu, tuple(rr), self.family, self.trees, mean)
 
 
 @stored
@@ -107,7 +107,7 @@ class StoredOnSplines:
     scales: Array
     mu: tuple[Trees, ...]
     rr: tuple[tuple[Trees, ...], ...]
-    logistic: bool
+    family: str
     trees: Mapping[str, float]
     mean: tuple[Trees, ...] = ()
 
@@ -115,7 +115,7 @@ class StoredOnSplines:
         """The fit; a ValueError if the content does not belong to the sample."""
         if len(self.rr) != sample.components or self.scales.shape != (sample.components,):
             raise ValueError("trees for another representer")
-        if self.logistic != (sample.family == "binomial"):
+        if self.family != sample.family:
             raise ValueError("trees of other settings")
         if len(self.splines.expansions.covariates) != len(sample.covariates):
             raise ValueError("splines of another design")
@@ -123,7 +123,7 @@ class StoredOnSplines:
             raise ValueError("a function without trees")
         if not all(trees.width <= len(sample.covariates) for bag in (self.mu, self.mean, *self.rr) for trees in bag):
             raise ValueError("trees of another design")
-        return OnSplinesFit(self.splines, self.scales, self.mu, self.rr, self.mean, self.logistic, self.trees)
+        return OnSplinesFit(self.splines, self.scales, self.mu, self.rr, self.mean, self.family, self.trees)
 
 
 def suits(design: Design) -> bool:
@@ -170,7 +170,7 @@ def fit_on_splines(
         *((f"rr_trees_{c}", bag) for c, bag in enumerate(rr)),
     ]
     trees = {name: float(bag[0].trees) for name, bag in bags if bag}
-    return OnSplinesFit(splines, factors, mu, rr, mean, design.family == "binomial", trees)
+    return OnSplinesFit(splines, factors, mu, rr, mean, design.family, trees)
 
 
 def _left_out(design: Design, prepared: Prepared, seed: int) -> Predictions | None:
@@ -216,14 +216,15 @@ class _Trainer:
         return np.asarray(self.design.weights / self.design.weights.mean())
 
     def outcome(self, start: Array) -> list[Grown]:
-        """What is added to mu, or to its logit."""
-        y = self.design.y
-        if self.design.family != "binomial":
+        """What is added to mu, or to its index."""
+        y, name = self.design.y, self.design.family
+        family = find_family(name)
+        if family.identity:
             return self.gaussian(y - start, centred=False)
-        offset = logit(np.clip(start, _EDGE, 1 - _EDGE))
-        least = self.growth.with_least(least_hessian(y, self._weights, self.growth.least))
+        offset = family.link(family.clip(start))
+        least = self.growth.with_least(least_hessian(name, y, self._weights, self.growth.least))
         halves = split(self._weights, self.parts, self.boosters)
-        return descend(self.data, [Logistic(y, kept, held, offset) for kept, held in halves], least, self.seed)
+        return descend(self.data, [index_loss(name, y, kept, held, offset) for kept, held in halves], least, self.seed)
 
     def gaussian(self, target: Array, centred: bool = True) -> list[Grown]:
         """A regression by squared error, from the target's mean or from zero."""
@@ -239,11 +240,12 @@ class _Trainer:
         return descend(self.data, losses, replace(self.growth, more=_MORE_RR), self.seed)
 
 
-def _add(start: Evaluation, trees: Array, logistic: bool) -> Evaluation:
-    """A function plus trees of the covariates, or the sum of their logits as a probability."""
-    if not logistic:
+def _add(start: Evaluation, trees: Array, name: str) -> Evaluation:
+    """A function plus trees of the covariates: mu, or its index."""
+    family = find_family(name)
+    if family.identity:
         return Evaluation(start.observed + trees, start.values + trees, start.slopes)
-    observed, values = (np.clip(p, _EDGE, 1 - _EDGE) for p in (start.observed, start.values))
-    moved = expit(logit(values) + trees)
-    slopes = start.slopes / (values * (1 - values)) * moved * (1 - moved)
-    return Evaluation(expit(logit(observed) + trees), moved, slopes)
+    observed, values = family.clip(start.observed), family.clip(start.values)
+    moved = family.inverse(family.link(values) + trees)
+    slopes = start.slopes / family.slope(values) * family.slope(moved)
+    return Evaluation(family.inverse(family.link(observed) + trees), moved, slopes)

@@ -16,14 +16,18 @@ import numpy.typing as npt
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_labels
+from riesz.design.density import at_density
 from riesz.design.design import Design
+from riesz.families import find_family
 from riesz.learners.boosting.constrained import Anchored, ConstrainedDescent
 from riesz.learners.boosting.engine import Course, Descent, Grown, Growth, boost, make_dataset, subset
 from riesz.learners.boosting.entropy import Entropy, EntropyDescent
-from riesz.learners.boosting.losses import Logistic, Quadratic, least_hessian
+from riesz.learners.boosting.fits import Bag, mean_of
+from riesz.learners.boosting.losses import Logistic, LogLink, Pinball, Quadratic, index_loss, least_hessian
 from riesz.learners.boosting.points import Table, make_table
 
 Labels = npt.NDArray[np.intp]
+AnyLoss = Quadratic | Logistic | LogLink | Pinball
 
 PARTS = 10  # a booster holds out one of them
 
@@ -70,7 +74,7 @@ def quadratics(curvature: Array, slope: Array, parts: Labels, boosters: int) -> 
     return [Quadratic(q, b, held_q, held_b) for (q, held_q), (b, held_b) in halves]
 
 
-def descend(data: Any, losses: Sequence[Quadratic | Logistic], growth: Growth, seed: int) -> list[Grown]:
+def descend(data: Any, losses: Sequence[AnyLoss], growth: Growth, seed: int) -> list[Grown]:
     """Boost one loss per booster, side by side."""
     courses: list[Course] = [Descent(data, loss, growth, seed + part) for part, loss in enumerate(losses)]
     return boost(courses, growth)
@@ -87,34 +91,50 @@ class Trainer:
     seed : int
     boosters : int
         Boosters per function, at most :data:`PARTS`.
+
+    density : ndarray, shape (n,), optional
+        What the Riesz loss weighs squares by; by default one.
     """
 
-    def __init__(self, design: Design, sample: Sample, seed: int, boosters: int) -> None:
+    def __init__(self, design: Design, sample: Sample, seed: int, boosters: int, density: Array | None = None) -> None:
         self._design, self._sample, self._seed = design, sample, seed
         self._parts, self._boosters = draw_parts(design, seed), boosters
         self._weights = design.weights / design.weights.mean()
+        self._level = 1.0 if density is None else float(np.average(density, weights=design.weights))
+        self._density = 1.0 if density is None else density / self._level
         self._place = np.zeros(
             len(sample.table.observed), dtype=np.intp
         )  # of each row of the sample in the training set
         self._place[design.index] = np.arange(len(design))
 
     def outcome(self, growth: Growth) -> list[Grown]:
-        """Boosters of mu, or of its logit."""
+        """Boosters of mu, or of its index."""
         lines = np.sort(self._sample.table.observed_lines(self._design.index))
         rows, data = self._rows_of(lines), subset(self._sample.points, lines)
         y, w = self._design.y[rows], self._weights[rows]
-        if self._design.family == "binomial":
-            return self._logits(data, rows, y, growth)
+        if not find_family(family := self._design.family).identity:
+            return self._indices(family, data, rows, y, growth)
         mean = float(np.average(y, weights=w))  # LightGBM counts in single precision
         spread = float(np.sqrt(np.average((y - mean) ** 2, weights=w))) or 1.0
-        losses = self._quadratics(rows, w, w * (y - mean) / spread)
+        losses: Sequence[AnyLoss] = self._quadratics(rows, w, w * (y - mean) / spread)
+        if not find_family(family).is_mean:
+            losses = [Pinball(family, (y - mean) / spread, kept, held) for kept, held in self._split(w, rows)]
+            growth = growth.with_least(0.4 * growth.least)
         return [booster.scaled(mean, spread) for booster in self._descend(data, losses, growth)]
+
+    def weighted_by_density(self, quantile: Bag) -> Trainer:
+        """A trainer for the representer of a quantile, given its boosters."""
+        table, design = self._sample.table, self._design
+        q = mean_of(quantile, table.columns[table.observed_lines(design.index)])
+        density = at_density(design, q).observed
+        return Trainer(design, self._sample, self._seed, self._boosters, density)
 
     def representer(self, component: int, growth: Growth) -> list[Grown]:
         """Boosters of rr by the Riesz loss."""
         lines, curvature, slope = self._moment(component)
         losses = self._quadratics(self._rows_of(lines), curvature, slope)
-        return self._descend(subset(self._sample.points, lines), losses, growth)
+        grown = self._descend(subset(self._sample.points, lines), losses, growth)
+        return grown if self._level == 1.0 else [booster.scaled(0.0, 1.0 / self._level) for booster in grown]
 
     def logarithm(self, component: int, levels: Array, growth: Growth) -> list[Grown]:
         """Boosters of rr by the Kullback-Leibler loss, from its best constants in each arm, shape (J,)."""
@@ -144,21 +164,22 @@ class Trainer:
         rows, strata = np.arange(len(self._design)), self._design.strata
         assert strata is not None
         data, arms = subset(self._sample.covariates, self._design.index), self._design.treatment.shape[1] + 1
-        return [self._logits(data, rows, (strata == arm).astype(float), growth) for arm in range(arms)]
+        return [self._indices("binomial", data, rows, (strata == arm).astype(float), growth) for arm in range(arms)]
 
-    def _descend(self, data: Any, losses: Sequence[Quadratic | Logistic], growth: Growth) -> list[Grown]:
+    def _descend(self, data: Any, losses: Sequence[AnyLoss], growth: Growth) -> list[Grown]:
         return descend(data, losses, growth, self._seed)
 
-    def _logits(self, data: Any, rows: Labels, outcome: Array, growth: Growth) -> list[Grown]:
+    def _indices(self, family: str, data: Any, rows: Labels, outcome: Array, growth: Growth) -> list[Grown]:
+        """Boosters of an index, such as a logit."""
         weights = self._weights[rows]
-        losses = [Logistic(outcome, kept, held) for kept, held in self._split(weights, rows)]
-        return self._descend(data, losses, growth.with_least(least_hessian(outcome, weights, growth.least)))
+        losses = [index_loss(family, outcome, kept, held) for kept, held in self._split(weights, rows)]
+        return self._descend(data, losses, growth.with_least(least_hessian(family, outcome, weights, growth.least)))
 
     def _moment(self, component: int) -> tuple[Labels, Array, Array]:
         """The lines of all points of the training rows, and the curvature and the slope of the Riesz loss there."""
         table, rows = self._sample.table, self._design.index
         lines = table.lines(rows)
-        curvature = np.where(lines == table.observed_lines(rows), self._weights, 0.0)
+        curvature = np.where(lines == table.observed_lines(rows), self._weights * self._density, 0.0)
         links = self._design.links
         places = links.of(component)
         slope = self._weights * table.slopes(links.reading[places], self._design.link_weights[places])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
+from riesz.families import find_family
 from riesz.learners.base import Fit
 from riesz.learners.forest.dictionary import Dictionary
 from riesz.learners.forest.regress import LocalSolutions
@@ -37,8 +38,8 @@ class ForestFit(Fit):
         The outcome's, or that of the residuals of ``start``.
     start : LinearFit or None
         To which the local solutions are added.
-    binary : bool
-        Whether mu is kept between 0 and 1.
+    family : str
+        That of the outcome, within whose limits mu is kept.
     scale_free : bool
     """
 
@@ -47,7 +48,7 @@ class ForestFit(Fit):
     rr: LocalSolutions
     mean: float
     start: LinearFit | None
-    binary: bool
+    family: str
     scale_free: bool
 
     def predict(self, design: Design) -> Predictions:
@@ -72,7 +73,8 @@ class ForestFit(Fit):
         mu = Evaluation(mu.observed + self.mean, mu.values + self.mean, mu.slopes)
         if self.start is not None:
             mu, rr = self._with_start(self.start.predict(design), design, mu, rr)
-        return Predictions(_between(mu) if self.binary else mu, rr, self.scale_free)
+        limits = find_family(self.family).limits
+        return Predictions(mu if limits is None else _between(mu, *limits), rr, self.scale_free)
 
     def _with_start(self, start: Predictions, design: Design, mu: Evaluation, rr: Linked) -> tuple[Evaluation, Linked]:
         """Add a linear regression; its rr is zero in the arms that a component does not read."""
@@ -119,7 +121,7 @@ def _combine(b: Array, functions: npt.NDArray[np.intp], theta: Array) -> Array:
     return np.asarray((b[:, functions] * theta).sum(axis=1))
 
 
-def _between(mu: Evaluation) -> Evaluation:
-    """Mu between 0 and 1; its slope is zero where it was not."""
-    outside = (mu.values < 0) | (mu.values > 1)
-    return Evaluation(np.clip(mu.observed, 0, 1), np.clip(mu.values, 0, 1), np.where(outside, 0.0, mu.slopes))
+def _between(mu: Evaluation, low: float, high: float) -> Evaluation:
+    """Mu between two limits; its slope is zero where it was not."""
+    outside = (mu.values < low) | (mu.values > high)
+    return Evaluation(np.clip(mu.observed, low, high), np.clip(mu.values, low, high), np.where(outside, 0.0, mu.slopes))

@@ -174,7 +174,7 @@ class Forest(Learner):
         mu = learn_mu(training, growth, self.penalty, for_mu)
         rr = learn_rr(training, growth, self.rr_penalty, for_rr)
         mean = float(training.mean(training.outcome))
-        return ForestFit(dictionary, mu, rr, mean, start, design.family == "binomial", self.rr == "constrained")
+        return ForestFit(dictionary, mu, rr, mean, start, design.family, self.rr == "constrained")
 
     def describe(self, family: str) -> str:
         return f"Forest (rr {self.rr})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
 from riesz.errors import LearnerError
+from riesz.families import MEANS
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.kernel.sections import Inputs, Sections, draw_sections, linear_sections, measure_inputs
 from riesz.learners.kernel.solve import solve
-from riesz.learners.linear.learner import Penalty, need_identification, probability
+from riesz.learners.linear.learner import Penalty, mean_at, need_identification
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
@@ -96,6 +97,8 @@ class Kernel(Learner):
     0  ATE      1.03       0.19
     """
 
+    families: ClassVar[tuple[str, ...]] = MEANS
+
     kernel: Literal["additive", "gaussian", "matern", "linear"] = "additive"
     scale: float | Literal["median"] = "median"
     penalty: Penalty = "loo"
@@ -152,10 +155,10 @@ class Kernel(Learner):
 
     def _fit(self, design: Design, inputs: Inputs, seed: int) -> SectionsFit:
         sections, part = sections_and_rows(design, inputs, self.landmarks, seed)
-        constrained, logistic = self.rr == "constrained", design.family == "binomial"
+        constrained = self.rr == "constrained"
         solution = solve(part, sections, self.penalty, self.rr_penalty, constrained, seed)
         facts = {**solution.chosen, "landmarks": float(len(sections))}
-        return SectionsFit(sections, solution.mu, solution.rr, logistic, constrained, facts)
+        return SectionsFit(sections, solution.mu, solution.rr, design.family, constrained, facts)
 
     def describe(self, family: str) -> str:
         return f"Kernel ({self.kernel}, rr {self.rr})"
@@ -183,8 +186,8 @@ class SectionsFit(Fit):
     mu : ndarray, shape (1 + m,)
         The intercept first.
     rr : ndarray, shape (1 + m, K)
-    logistic : bool
-        Whether mu is the expit of its combination of sections.
+    family : str
+        That of the outcome: ``mu`` gives its index.
     scale_free : bool
     chosen : mapping
         The penalties in use, and the number of landmarks.
@@ -193,7 +196,7 @@ class SectionsFit(Fit):
     sections: Sections
     mu: Array
     rr: Array
-    logistic: bool
+    family: str
     scale_free: bool
     chosen: Mapping[str, float]
 
@@ -215,7 +218,7 @@ class SectionsFit(Fit):
                 if slopes is not None:
                     along = (slopes @ functions[1:]).T
                     mu.slopes[k, place], rr.slopes[of_reading, place] = along[0], along[1:]
-        return Predictions(probability(mu) if self.logistic else mu, rr, self.scale_free)
+        return Predictions(mean_at(mu, self.family), rr, self.scale_free)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen

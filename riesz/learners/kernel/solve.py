@@ -19,8 +19,9 @@ from riesz.arrays import Array
 from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, zero_slopes
+from riesz.families import find_family
 from riesz.learners.kernel.sections import Sections
-from riesz.learners.linear.learner import Penalty, fit_logistic, ridge_coefficients, riesz_coefficients
+from riesz.learners.linear.learner import Penalty, fit_glm, ridge_coefficients, riesz_coefficients
 from riesz.learners.linear.ridge import GRID, Basis
 
 _LEAST = 1e-12  # share of the largest g that stands in for smaller ones
@@ -33,7 +34,7 @@ class Solution:
     Attributes
     ----------
     mu : ndarray, shape (1 + m,)
-        Of mu, or of its logit under ``family="binomial"``.
+        Of mu, or of its index in another family than ``"gaussian"``.
     rr : ndarray, shape (1 + m, K)
     chosen : mapping
         The penalties in use.
@@ -66,9 +67,9 @@ class Problem:
     grid: Array
 
     def outcome(self, penalty: Penalty) -> tuple[Array, float]:
-        """Coefficients of mu, or of its logit, shape (1 + m,), and the penalty."""
-        if self.columns.family == "binomial":
-            return _logistic(self.columns, self.reduction, penalty, self.basis.seed)
+        """Coefficients of mu, or of its index, shape (1 + m,), and the penalty."""
+        if not find_family(self.columns.family).identity:
+            return _glm(self.columns, self.reduction, penalty, self.basis.seed)
         return ridge_coefficients(self.columns, self.basis, self.columns.y, penalty, self.grid)
 
 
@@ -127,10 +128,10 @@ def _basis(columns: Design, reduction: Array, targets: Array, finite: bool, seed
     )
 
 
-def _logistic(columns: Design, reduction: Array, penalty: Penalty, seed: int) -> tuple[Array, float]:
-    """A logistic regression on the features, which needs them at the rows alone."""
+def _glm(columns: Design, reduction: Array, penalty: Penalty, seed: int) -> tuple[Array, float]:
+    """A regression of the index of mu on the features, which needs them at the rows alone."""
     features = (columns.z[:, 1:] @ reduction).T
     shape = (len(features), len(columns.is_derivative), len(columns))
     at_rows = with_columns(columns, Evaluation(features, np.broadcast_to(np.nan, shape), zero_slopes(shape)))
-    theta, chosen = fit_logistic(at_rows, penalty, np.ones(1 + len(features)), seed)
+    theta, chosen = fit_glm(at_rows, penalty, np.ones(1 + len(features)), seed)
     return np.append(theta[0], reduction @ theta[1:]), chosen

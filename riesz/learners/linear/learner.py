@@ -8,34 +8,39 @@ the solution is
 
 which is proportional to the minimiser :math:`S^{-1}M` of the Riesz loss :math:`E_n[\alpha^2 - 2 m(\alpha)]` at every penalty.
 
-Under ``family="binomial"`` mu is logistic and its errors are, to first order, :math:`v\, z'\delta` with
-:math:`v = \mu(1 - \mu)`. For the bias correction to remove them, rr must represent the moment on functions of that form, so
-both problems use the inner product :math:`E_n[v f g]` and :math:`M = h_n(v z)`, and rr comes with its scale. Without
-penalty and splitting this is the influence function of the logit plug-in.
+Under another family than ``"gaussian"`` the index of mu is linear (:mod:`riesz.families`), and the errors of mu are, to first
+order, :math:`v\, z'\delta` with v the slope of mu along its index: :math:`\mu(1 - \mu)` for a logit, :math:`\mu` for a logarithm.
+For the bias correction to remove them, rr must represent the moment on functions of that form. It is :math:`(v / V)\, z'c` with the
+variance function V (:math:`v / V` is one, but for the gamma family :math:`1 / \mu`), both problems use the inner product
+:math:`E_n[(v^2 / V) f g]` and :math:`M = h_n(v z)`, and rr comes with its scale. Without penalty and splitting this is the
+influence function of the plug-in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from riesz.arrays import Array
+from riesz.design.density import at_density
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
 from riesz.errors import LearnerError, listing
+from riesz.families import MEANS, Family, find_family
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
 from riesz.learners.known_signs import exponential, known_signs, largest, levels
 from riesz.learners.linear.entropy import fit_log_linear
+from riesz.learners.linear.quantile import fit_quantile
 from riesz.learners.linear.ridge import (
     GRID,
     Basis,
+    Tilt,
     choose_outcome_penalty,
     choose_riesz_penalty,
     make_basis,
@@ -50,6 +55,8 @@ Penalty = float | Literal["loo"]
 _LEAST_CURVATURE = 1e-8  # share of the largest curvature; not zero, because moments are divided by the curvature
 _ROWS_PER_COLUMN = 10
 _ENTROPY_TIMES = 6.0  # the time that rr="entropy" takes, relative to the other forms
+_FURTHEST = 30.0  # an index stays this far from zero, or from the logarithm of the mean
+_LONGEST_STEP = 2.0  # of the logarithm of a mean: beyond, its quadratic expansion is of no use
 
 
 @stored
@@ -60,10 +67,12 @@ class Linear(Learner):
     Fast, where networks train for seconds or minutes, but mu has only the curves and interactions that the formula names: let the
     treatment interact (``treat(a) * (...)``) unless the effect is the same for everyone.
 
-    Under ``family="gaussian"`` mu is a ridge regression; under ``family="binomial"`` it is a ridge-penalised logistic
-    regression, whose moments act on the probability. The Riesz representer is linear in the columns either way; under
-    ``"binomial"`` it is learned in the inner product that the logit's own errors call for (weights mu (1 - mu)), except with
-    ``rr="entropy"``.
+    Under ``family="gaussian"`` mu is a ridge regression; under ``"binomial"``, ``"poisson"`` and ``"gamma"`` it is a
+    ridge-penalised logistic, Poisson or gamma regression, the last two of the logarithm of mu. Moments act on mu itself. The Riesz
+    representer is linear in the columns (divided by mu under ``"gamma"``). Under other families than ``"gaussian"`` it is learned
+    in the inner product that the errors of the index call for, with weights mu (1 - mu), mu, and 1, except with ``rr="entropy"``,
+    which does not depend on the family. With :class:`~riesz.Quantile` mu is a quantile regression, and the inner product is
+    weighted by the density at the quantile; then there is no ``rr="entropy"``.
 
     Parameters
     ----------
@@ -104,6 +113,8 @@ class Linear(Learner):
     0  ATE      1.45       0.18
     """
 
+    families: ClassVar[tuple[str, ...]] = (*MEANS, "quantile")
+
     penalty: Penalty = "loo"
     rr_penalty: Penalty = "loo"
     rr: Literal["constrained", "riesz", "entropy"] = "constrained"
@@ -143,7 +154,9 @@ class Linear(Learner):
         ]
 
     def weighs(self, family: str) -> bool:
-        return family != "binomial" or self.rr == "entropy"
+        return (
+            find_family(family).identity or self.rr == "entropy"
+        )  # a quantile has no weighting estimate, whatever the learner
 
     def fit(self, designs: Sequence[Design], seeds: Sequence[int], watch: Watch) -> Sequence[Fit]:
         fits: list[Fit] = []
@@ -159,9 +172,9 @@ class Linear(Learner):
         return fits
 
     def describe(self, family: str) -> str:
-        outcome = "logistic ridge" if family == "binomial" else "ridge"
+        outcome = f"{find_family(family).word} ridge".strip()
         if self.penalty == 0:
-            outcome = "logit" if family == "binomial" else "OLS"
+            outcome = {"gaussian": "OLS", "binomial": "logit"}.get(family, f"{find_family(family).word} regression")
         return f"Linear ({outcome}, rr {self.rr})"
 
 
@@ -174,8 +187,8 @@ class LinearFit(Fit):
     ----------
     mu : ndarray, shape (p,)
     rr : ndarray, shape (p, K)
-    logistic : bool
-        Whether mu is the expit of its linear index.
+    family : str
+        That of the outcome: ``mu`` gives its index.
     scale_free : bool
     chosen : mapping
         The penalties in use.
@@ -183,13 +196,16 @@ class LinearFit(Fit):
 
     mu: Array
     rr: Array
-    logistic: bool
+    family: str
     scale_free: bool
     chosen: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
         mu, rr = design.linear_and_linked(self.mu, self.rr)
-        return Predictions(probability(mu) if self.logistic else mu, rr, self.scale_free, tilted=self.logistic)
+        family, mu = find_family(self.family), mean_at(mu, self.family)
+        if not family.canonical:
+            rr = rr.times(_inverse(mu))
+        return Predictions(mu, rr, self.scale_free, tilted=not family.identity)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen
@@ -212,7 +228,8 @@ class LogLinearFit(Fit):
         As in :func:`~riesz.learners.known_signs.levels`.
     most : ndarray, shape (K,)
         Largest size of rr: that at the training rows or, if that is larger, :func:`~riesz.learners.known_signs.largest`.
-    logistic : bool
+    family : str
+        That of the outcome: ``mu`` gives its index.
     chosen : mapping
     """
 
@@ -220,48 +237,58 @@ class LogLinearFit(Fit):
     rr: Array
     levels: Array
     most: Array
-    logistic: bool
+    family: str
     chosen: Mapping[str, float]
 
     def predict(self, design: Design) -> Predictions:
         mu, index = design.linear_and_linked(self.mu, self.rr)
         rr = exponential(index, self.levels, self.most, design)
-        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=False)
+        return Predictions(mean_at(mu, self.family), rr, scale_free=False)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen
 
 
-def probability(index: Evaluation) -> Evaluation:
-    """The probability with this logit index."""
-    at = expit(index.values)
-    return Evaluation(expit(index.observed), at, at * (1.0 - at) * index.slopes)
+def mean_at(index: Evaluation, family: str) -> Evaluation:
+    """Mu from its index, with slopes by the chain rule."""
+    of = find_family(family)
+    if of.identity:
+        return index
+    at = of.inverse(index.values)
+    return Evaluation(of.inverse(index.observed), at, of.slope(at) * index.slopes)
+
+
+def _inverse(function: Evaluation) -> Evaluation:
+    """One over a function."""
+    return Evaluation(1 / function.observed, 1 / function.values, -function.slopes / function.values**2)
 
 
 def fit_linear(design: Design, penalty: Penalty, rr_penalty: Penalty, constrained: bool, seed: int = 0) -> LinearFit:
     """Fit mu and rr on one design; for the seed see :class:`~riesz.learners.linear.ridge.Basis`."""
-    logistic = design.family == "binomial"
-    tilt = None
-    if logistic:
-        mu, chosen = fit_logistic(design, penalty, seed=seed)
-        tilt = _curvature(design, mu)
+    family = find_family(design.family)
+    identity, tilt = family.identity, None
+    if family.quantile is not None:
+        mu, chosen = fit_quantile(design, penalty, family.quantile, seed)
+        at = at_density(design, design.linear(mu).observed)
+        tilt = Tilt(at, at.observed)
+    elif not identity:
+        mu, chosen = fit_glm(design, penalty, seed=seed)
+        tilt = _tilt(design, mu)
     targets = np.vstack([design.y, design.anchor.observed])
     basis = make_basis(design, design.weights, targets, tilt, seed=seed)
-    if not logistic:
+    if tilt is None:
         mu, chosen = ridge_coefficients(design, basis, design.y, penalty, basis.penalties)  # the basis' first target
     rr, rr_chosen = riesz_coefficients(design, basis, rr_penalty, constrained)
-    scale_free = constrained and not logistic
-    return LinearFit(mu, rr, logistic, scale_free, {"penalty": chosen, **rr_chosen})
+    return LinearFit(mu, rr, design.family, constrained and identity, {"penalty": chosen, **rr_chosen})
 
 
 def fit_with_signs(design: Design, penalty: Penalty, rr_penalty: Penalty, signs: Array, seed: int) -> LogLinearFit:
     """Fit mu, and the logarithm of a representer with known signs, shape (K, J)."""
     basis, constants = make_basis(design, design.weights, design.y[None], seed=seed), levels(signs, design)
-    logistic = design.family == "binomial"
-    if logistic:
-        mu, chosen = fit_logistic(design, penalty, seed=seed)
-    else:
+    if find_family(design.family).identity:
         mu, chosen = ridge_coefficients(design, basis, design.y, penalty, basis.penalties)
+    else:
+        mu, chosen = fit_glm(design, penalty, seed=seed)
     parts = [
         fit_log_linear(design, basis, c, of_component, rr_penalty, basis.penalties, "Linear")
         for c, of_component in enumerate(constants)
@@ -269,7 +296,7 @@ def fit_with_signs(design: Design, penalty: Penalty, rr_penalty: Penalty, signs:
     penalties = {"penalty": chosen, **{f"rr_penalty_{c}": part.penalty for c, part in enumerate(parts)}}
     theta = np.column_stack([part.theta for part in parts])
     most = np.maximum(largest(design), [part.most for part in parts])
-    return LogLinearFit(mu, theta, constants, most, logistic, penalties)
+    return LogLinearFit(mu, theta, constants, most, design.family, penalties)
 
 
 def ridge_coefficients(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
@@ -318,47 +345,58 @@ def need_identification(design: Design, rows: int) -> None:
         )
 
 
-def fit_logistic(design: Design, penalty: Penalty, units: Array | None = None, seed: int = 0) -> tuple[Array, float]:
-    """Ridge-penalised logistic regression by iteratively reweighted least squares.
+def fit_glm(design: Design, penalty: Penalty, units: Array | None = None, seed: int = 0) -> tuple[Array, float]:
+    """Ridge-penalised regression of the index of mu in the design's family, by iteratively reweighted least squares.
 
     In each of the first steps the penalty is chosen by the leave-one-out error of the working regression (performance iteration);
     then it is kept. For ``units`` and ``seed`` see :func:`~riesz.learners.linear.ridge.make_basis`.
     """
-    y, weights = design.y, design.weights
-    eta = np.log((y + 0.5) / (1.5 - y))
+    y, weights, family = design.y, design.weights, find_family(design.family)
+    eta = family.start(y)
+    middle, longest, least = _limits_of_steps(family, eta)
     lam = np.nan
-    for step in range(25):  # more steps matter only for separated data, where the index grows without bound
-        mu = expit(eta)
-        curvature = np.clip(mu * (1.0 - mu), 1e-6, None)
-        working = eta + (y - mu) / curvature
-        basis = make_basis(design, weights * curvature, working[None], units=units, seed=seed)
+    for step in range(25 if family.limits else 100):  # more steps matter only where the index grows without bound
+        mu = family.inverse(eta)
+        precision = np.clip(family.precision(mu), least, None)
+        working = eta + (y - mu) / np.clip(family.slope(mu), least, None)
+        basis = make_basis(design, weights * precision, working[None], units=units, seed=seed)
         if penalty != "loo":
-            lam = float(penalty) * weights.sum() / (weights @ curvature)
+            lam = float(penalty) * weights.sum() / (weights @ precision)
         theta, lam = ridge_coefficients(
             design, basis, working, "loo" if penalty == "loo" and step < 6 else lam, GRID[1:]
         )
-        new = np.clip(_index(design, theta), -30.0, 30.0)
+        new = np.clip(_index(design, theta), middle - _FURTHEST, middle + _FURTHEST)
+        new = np.clip(new, eta - longest, eta + longest)
         moved = float(np.abs(new - eta).max())
         eta = new
         if moved < 1e-9:
             break
-    return theta, lam * float(weights @ curvature) / float(weights.sum())
+    return theta, lam * float(weights @ precision) / float(weights.sum())
 
 
-def _curvature(design: Design, theta: Array) -> Evaluation:
-    """The curvature v = mu (1 - mu) at the training rows and at their readings, shape (n,); at least :func:`_least`."""
-    index = design.linear(theta)
-    p, observed = expit(index.values), expit(index.observed)
-    curvature = observed * (1 - observed)
+def _limits_of_steps(family: Family, start: Array) -> tuple[float, float, float]:
+    """What an index stays near, how far it moves in one step, and the least curvature."""
+    if family.limits:  # a logit
+        return 0.0, np.inf, 1e-6
+    return float(np.log(np.exp(start).mean())), _LONGEST_STEP, 0.0
+
+
+def _tilt(design: Design, theta: Array) -> Tilt:
+    """The slope v at the training rows and their readings, shape (n,), and the weights v^2 / V; at least :func:`_least`."""
+    index, family = design.linear(theta), find_family(design.family)
+    mu, observed = family.inverse(index.values), family.inverse(index.observed)
+    v = family.slope(mu)
+    slopes = family.bend(mu) * v * index.slopes
+    if not family.canonical:
+        return Tilt(Evaluation(family.slope(observed), v, slopes), family.precision(observed))
+    curvature = family.precision(observed)
     least = _least(curvature, design.weights, len(design.names))
-    v = p * (1 - p)
-    return Evaluation(
-        np.maximum(curvature, least), np.maximum(v, least), np.where(v > least, (1 - 2 * p) * v * index.slopes, 0.0)
-    )
+    curvature = np.maximum(curvature, least)
+    return Tilt(Evaluation(curvature, np.maximum(v, least), np.where(v > least, slopes, 0.0)), curvature)
 
 
 def _least(curvature: Array, weights: Array, columns: int) -> float:
-    """The least curvature used: tiny, unless the logit separates the outcomes on almost all rows.
+    """The least curvature used: tiny, unless mu is extreme on almost all rows, as where a logit separates the outcomes.
 
     Then rr would depend on the few remaining rows. The other rows get a common curvature, such that Kish's effective number of
     rows is at least ten per column (or half of its largest possible value).

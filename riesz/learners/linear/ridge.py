@@ -42,6 +42,23 @@ GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e2, 17)])  # penalties tried, 
 
 
 @dataclass(frozen=True)
+class Tilt:
+    """An inner product E[k f g] and a moment h(v f), as regressions of an index need them.
+
+    The Riesz loss is then E_n[k alpha^2 - 2 m(v alpha)].
+
+    Attributes
+    ----------
+    v : Evaluation, shape (n,)
+    weights : ndarray, shape (n,)
+        k at the rows, on top of their weights; positive.
+    """
+
+    v: Evaluation
+    weights: Array
+
+
+@dataclass(frozen=True)
 class Basis:
     """The basis T of the module's docstring.
 
@@ -55,9 +72,8 @@ class Basis:
         omega.
     projections : ndarray, shape (k, targets)
         sum_i omega_i q_i t_i for each target t given to :func:`make_basis`.
-    tilt : Evaluation, shape (n,), or None
-        The function v by which the inner product E[v f g] is weighted, on top of the weights; the Riesz loss is then
-        E_n[v alpha^2 - 2 m(v alpha)].
+    tilt : Tilt or None
+        How the inner product and the moment differ from E[f g] and h(f).
     seed : int
         Determines the random part of the rows (or clusters) that is left out in turn, if there are many.
     square : float
@@ -69,7 +85,7 @@ class Basis:
     penalty: Array
     shares: Array
     projections: Array
-    tilt: Evaluation | None
+    tilt: Tilt | None
     seed: int
     square: float = 0.0
 
@@ -125,14 +141,14 @@ class Span:
         Combinations of standardised columns that are orthonormal on the rows.
     shares : ndarray, shape (n,)
     projections : ndarray, shape (k, targets)
-    tilt : Evaluation or None
+    tilt : Tilt or None
     """
 
     standard: Standard
     inner: Array
     shares: Array
     projections: Array
-    tilt: Evaluation | None
+    tilt: Tilt | None
 
     def basis(self, units: Array | None = None, seed: int = 0) -> Basis:
         """The basis in which a penalty is diagonal; for the parameters see :func:`make_basis`."""
@@ -146,10 +162,10 @@ class Span:
         )
 
 
-def make_span(design: Design, weights: Array, targets: Array, tilt: Evaluation | None = None) -> Span:
+def make_span(design: Design, weights: Array, targets: Array, tilt: Tilt | None = None) -> Span:
     """Find what the columns span, and project targets on it; for the parameters see :func:`make_basis`."""
     if tilt is not None:
-        weights = weights * tilt.observed
+        weights = weights * tilt.weights
     shares = weights / weights.sum()
     standard = standardise(design, shares)
     inner, _ = directions(design, standard, shares)  # the basis in terms of standardised columns
@@ -169,7 +185,7 @@ def make_basis(
     design: Design,
     weights: Array,
     targets: Array,
-    tilt: Evaluation | None = None,
+    tilt: Tilt | None = None,
     units: Array | None = None,
     seed: int = 0,
 ) -> Basis:
@@ -182,8 +198,8 @@ def make_basis(
         Non-negative.
     targets : ndarray, shape (targets, n)
         The variables to regress: the outcome, anchors.
-    tilt : Evaluation, shape (n,), optional
-        See :class:`Basis`; the weights are multiplied by it.
+    tilt : Tilt, optional
+        See :class:`Basis`; the weights are multiplied by its own.
     units : ndarray, shape (p,), optional
         What columns are divided by before their coefficients get the same penalty; by default their standard deviations.
     seed : int
@@ -197,11 +213,11 @@ def make_basis(
 
 
 def _moment_rows(basis: Basis, place: Place, block: Design, z: Array, component: int) -> Array:
-    """m(v z) / v, row by row: with the shares of the basis, its mean is the Riesz loss's linear term."""
+    """m(v z) / k, row by row: with the shares of the basis, its mean is the Riesz loss's linear term."""
     if basis.tilt is None:
         return block.moment_rows(component, z)
-    tilt = basis.tilt.map(lambda values: values[..., place])
-    return block.moment_rows(component, z, tilt) / tilt.observed[:, None]
+    v = basis.tilt.v.map(lambda values: values[..., place])
+    return block.moment_rows(component, z, v) / basis.tilt.weights[place, None]
 
 
 def moments(design: Design, basis: Basis) -> Array:

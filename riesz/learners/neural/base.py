@@ -13,6 +13,7 @@ from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.families import MEANS
 from riesz.learners.base import Fit, Learner, Watch
 from riesz.learners.check_settings import check_settings
 from riesz.learners.inputs.expansions import Expansions, make_expansions
@@ -74,6 +75,7 @@ class NetworkLearner(Learner):
     """
 
     one_thread: ClassVar[bool] = True
+    families: ClassVar[tuple[str, ...]] = MEANS
     keeps: ClassVar[tuple[Keep, ...]] = ("best", "last")
 
     width: int = 128

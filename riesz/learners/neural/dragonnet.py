@@ -28,8 +28,8 @@ class DragonNet(ArmByArm):
     For a treatment with two arms. The propensity's logit is linear in the shared representation; rr follows from the
     propensity, as for :class:`~riesz.Propensity`, and is never rescaled. So it can be used for ``ate, att, atc, ape, mean`` and
     for custom moments that read values of mu and change only the treatment; others are refused before training. A targeted term
-    adds epsilon, one number per parameter, trained such that mu + epsilon rr also fits the outcome (on the logit scale under
-    ``family="binomial"``). Settings are keyword arguments.
+    adds epsilon, one number per parameter, trained such that mu + epsilon rr also fits the outcome (on the scale of the index,
+    such as the logit, under other families than ``"gaussian"``). Settings are keyword arguments.
 
     Parameters
     ----------

@@ -57,6 +57,7 @@ class NeuralEmbedding(ArmByArm):
 
     penalty: float | str = "loo"
     learns_rr: ClassVar[bool] = False
+    families: ClassVar[tuple[str, ...]] = ("gaussian", "binomial")
 
     def _check_own_settings(self) -> None:
         check_number(self, "penalty", "a positive number or 'loo'", above=0.0, or_word="loo")

@@ -21,8 +21,8 @@ class RieszNet(NetworkLearner):
     """RieszNet: one network learns mu and rr jointly, rr by the automatic-debiasing loss E[rr^2 - 2 m(rr)].
 
     The network has MADNet's shape and inputs, so it works for every moment. Its rr has the right scale and is never rescaled. A
-    targeted term adds epsilon, one number per parameter, trained such that mu + epsilon rr also fits the
-    outcome (on the logit scale under ``family="binomial"``). Settings are keyword arguments.
+    targeted term adds epsilon, one number per parameter, trained such that mu + epsilon rr also fits the outcome (on the scale of
+    the index, such as the logit, under other families than ``"gaussian"``). Settings are keyword arguments.
 
     Parameters
     ----------

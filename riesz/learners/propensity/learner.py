@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ import pandas as pd
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
+from riesz.families import MEANS
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.linear.learner import need_identification
@@ -43,7 +44,8 @@ class Propensity(Learner):
     Parameters
     ----------
     outcome : regressor or classifier, optional
-        For mu. A classifier is for ``family="binomial"`` with a 0/1 outcome. By default boosted trees.
+        For mu. A classifier is for ``family="binomial"`` with a 0/1 outcome. By default boosted trees, with the loss
+        of ``family``.
     propensity : classifier or regressor, optional
         For the treatment given the covariates: a classifier with ``predict_proba`` for arms, a regressor of the mean for a
         continuous treatment. By default boosted trees.
@@ -89,6 +91,8 @@ class Propensity(Learner):
       term  estimate  std_error
     0  ATE      1.42       0.18
     """
+
+    families: ClassVar[tuple[str, ...]] = MEANS
 
     outcome: Any = None
     propensity: Any = None
@@ -148,9 +152,9 @@ class Propensity(Learner):
         outcome, propensity = self.outcome, self.propensity
         if outcome is None:
             binary = sample.family == "binomial" and _is_binary(sample.y)
-            outcome = default_classifier() if binary else default_regressor()
+            outcome = default_classifier() if binary else default_regressor(sample.family)
         if propensity is None:
-            propensity = default_regressor() if sample.strata is None else default_classifier()
+            propensity = default_regressor("gaussian") if sample.strata is None else default_classifier()
         return outcome, propensity
 
 
@@ -158,8 +162,8 @@ def _check_models(outcome: Any, propensity: Any, design: Design) -> None:
     name = type(outcome).__name__
     if is_classifier(outcome) and design.family != "binomial":
         raise LearnerError(
-            f"Propensity(outcome={name}()) is a classifier, but family='gaussian' needs a regressor. Use family='binomial' for a "
-            f"0/1 outcome, or Propensity(propensity={name}()) if it is the treatment's model."
+            f"Propensity(outcome={name}()) is a classifier, but family={design.family!r} needs a regressor. Use family='binomial' "
+            f"for a 0/1 outcome, or Propensity(propensity={name}()) if it is the treatment's model."
         )
     if is_classifier(outcome) and not _is_binary(design.y):
         raise LearnerError(

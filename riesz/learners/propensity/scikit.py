@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from riesz.arrays import Array
 from riesz.errors import LearnerError
+from riesz.families import find_family
 
 
 def need_scikit(who: str) -> None:
@@ -31,11 +32,11 @@ def need_scikit(who: str) -> None:
 _SMALL = {"learning_rate": 0.05, "max_leaf_nodes": 8, "min_samples_leaf": 10}
 
 
-def default_regressor() -> Any:
-    """Boosted trees, which need no scaling of the columns and find interactions."""
+def default_regressor(family: str) -> Any:
+    """Boosted trees, which need no scaling of the columns and find interactions, with the loss of a family of outcomes."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    return HistGradientBoostingRegressor(**_SMALL)
+    return HistGradientBoostingRegressor(loss=family if find_family(family).log_link else "squared_error", **_SMALL)
 
 
 def default_classifier() -> Any:
@@ -87,6 +88,9 @@ def probabilities(model: Any, x: Array, classes: int) -> Array:
     return by_class
 
 
+_LEAST_MEAN = 1e-3  # share of the outcome's mean that a mean which must be positive is at least
+
+
 @dataclass(frozen=True)
 class Regression:
     """A fitted regression of the outcome.
@@ -94,7 +98,7 @@ class Regression:
     Attributes
     ----------
     model : object or None
-        None if a 0/1 outcome has only one value, from which no classifier can learn.
+        None if the outcome has only one value, from which no classifier, and no regression of a logarithm, may learn.
     constant : float
         The outcome's mean.
     family : str
@@ -105,18 +109,21 @@ class Regression:
     family: str
 
     def at(self, x: Array) -> Array:
-        """E[Y | x], shape (n,); a probability under ``family="binomial"``."""
+        """E[Y | x], shape (n,), moved to where the family's mu may be."""
         if self.model is None:
             return np.full(len(x), self.constant)
         if is_classifier(self.model):
             return probabilities(self.model, x, 2)[:, 1]
         predicted = np.asarray(self.model.predict(x), dtype=float).ravel()
-        return np.clip(predicted, 0.0, 1.0) if self.family == "binomial" else predicted
+        family = find_family(self.family)
+        if family.log_link:
+            return np.asarray(np.maximum(predicted, _LEAST_MEAN * self.constant))
+        return np.clip(predicted, *family.limits) if family.limits else predicted
 
 
 def regress(model: Any, seed: int, x: Array, y: Array, weights: Array, family: str) -> Regression:
     """Fit a regressor, or a classifier of a 0/1 outcome."""
-    one_class = is_classifier(model) and np.ptp(y) == 0
+    one_class = np.ptp(y) == 0 and (is_classifier(model) or find_family(family).log_link)
     regression = None if one_class else fitted(model, seed, x, y, weights)
     return Regression(regression, float(np.average(y, weights=weights)), family)
 

@@ -76,7 +76,7 @@ class SplineDictionary(Dictionary):
 
     def evaluate(self, design: Design, mu: Array, rr: Array) -> tuple[Evaluation, Linked]:
         functions = tuple(SplineSolution(self.features, theta, np.nan) for theta in (mu, *rr.T))
-        predictions = SplinesFit(self.expansions, self.shares, functions, logistic=False).predict(design)
+        predictions = SplinesFit(self.expansions, self.shares, functions, family="gaussian").predict(design)
         return predictions.mu, predictions.rr
 
 

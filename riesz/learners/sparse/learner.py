@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pandas as pd
 
@@ -12,10 +12,11 @@ from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Linked
 from riesz.errors import LearnerError
+from riesz.families import find_family
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, closed_form_seconds
-from riesz.learners.linear.learner import need_identification, probability
+from riesz.learners.linear.learner import mean_at, need_identification
 from riesz.learners.sparse.dictionary import Dictionary, make_dictionary
 from riesz.learners.sparse.solve import Choices, Penalty, solve
 from riesz.predictions import Predictions
@@ -90,6 +91,8 @@ class Lasso(Learner):
     (0.9, 2.9)
     """
 
+    families: ClassVar[tuple[str, ...]] = ("gaussian", "binomial", "poisson")
+
     penalty: Penalty = "cv"
     rr_penalty: Penalty = "plugin"
     rr: Literal["riesz", "constrained"] = "riesz"
@@ -140,13 +143,12 @@ class Lasso(Learner):
                 dictionaries[design.key] = make_dictionary(design.sample, self.dictionary)
             dictionary = dictionaries[design.key]
             solved = solve(dictionary.columns(design, seed), choices, seed)
-            logistic = design.family == "binomial"
-            fits.append(LassoFit(dictionary, solved.mu, solved.rr, logistic, choices.constrained, solved.details))
+            fits.append(LassoFit(dictionary, solved.mu, solved.rr, design.family, choices.constrained, solved.details))
             watch.done()
         return fits
 
     def describe(self, family: str) -> str:
-        words = ["logistic" if family == "binomial" else "", "on splines" if self.dictionary == "splines" else ""]
+        words = [find_family(family).word, "on splines" if self.dictionary == "splines" else ""]
         return f"Lasso ({', '.join([word for word in words if word] + [f'rr {self.rr}'])})"
 
 
@@ -171,8 +173,8 @@ class LassoFit(Fit):
     mu : ndarray, shape (p,)
     rr : ndarray, shape (p, K)
         Of rr or, if it is constrained, of what is subtracted from the anchor.
-    logistic : bool
-        Whether mu is the expit of its linear index.
+    family : str
+        That of the outcome: ``mu`` gives its index.
     constrained : bool
     chosen : mapping
         Penalties, and numbers of columns.
@@ -181,7 +183,7 @@ class LassoFit(Fit):
     dictionary: Dictionary
     mu: Array
     rr: Array
-    logistic: bool
+    family: str
     constrained: bool
     chosen: Mapping[str, float]
 
@@ -190,7 +192,7 @@ class LassoFit(Fit):
         if self.constrained:
             anchor = design.anchor
             rr = Linked(anchor.observed - rr.observed, anchor.values - rr.values, anchor.slopes - rr.slopes, rr.links)
-        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free=self.constrained)
+        return Predictions(mean_at(mu, self.family), rr, scale_free=self.constrained)
 
     def details(self) -> Mapping[str, float]:
         return self.chosen

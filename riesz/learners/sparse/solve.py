@@ -15,8 +15,9 @@ import numpy as np
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.errors import LearnerError
-from riesz.learners.linear.learner import fit_logistic
-from riesz.learners.sparse.convex import Logit, minimise
+from riesz.families import Family, find_family
+from riesz.learners.linear.learner import fit_glm
+from riesz.learners.sparse.convex import Exponential, Logit, Psi, minimise
 from riesz.learners.sparse.gram_lasso import NoSolution, least_factor
 from riesz.learners.sparse.penalties import cross_validate, grid_of, plug_in, rate
 from riesz.learners.sparse.second_moments import Columns, HeldOut, Sums, held_out, make_columns, noise, sums_of
@@ -25,6 +26,7 @@ from riesz.learners.sparse.targets import AnchorShadow, Outcome, Representer, Ta
 Penalty = float | Literal["plugin", "cv"]
 Learned = tuple[Array, Array]  # coefficients and penalties, both of shape (p,)
 
+_PSI: dict[str, Psi] = {"binomial": Logit(), "poisson": Exponential()}
 _MARGIN = 1.02  # by how much a chosen penalty exceeds the least one that has a solution
 
 
@@ -54,7 +56,7 @@ class Solution:
     Attributes
     ----------
     mu : ndarray, shape (p,)
-        Of mu, or of its logit.
+        Of mu, or of its index.
     rr : ndarray, shape (p, K)
         Of rr, or of what is subtracted from the anchor.
     details : mapping of str to float
@@ -90,13 +92,14 @@ def solve(design: Design, choices: Choices, seed: int) -> Solution:
     """Learn mu and every rr."""
     sample = make_sample(design, choices, seed)
     columns = sample.columns
-    if design.family != "binomial":
+    family = find_family(design.family)
+    if family.identity:
         theta, penalty = learn(Outcome(columns), choices.penalty, sample)
         mu = columns.coefficients(theta, columns.level)
-    elif choices.penalty == 0:  # the logit without penalty
-        mu, penalty = fit_logistic(design, 0.0)[0], np.zeros(len(columns.penalised))
+    elif choices.penalty == 0:
+        mu, penalty = fit_glm(design, 0.0)[0], np.zeros(len(columns.penalised))
     else:
-        theta, penalty = _logistic(choices.penalty, sample)
+        theta, penalty = _of_index(family, choices.penalty, sample)
         mu = columns.coefficients(theta)
     details, rr = _describe("penalty", "columns", mu, penalty, columns), []
     for c in range(design.components):
@@ -161,18 +164,18 @@ def _validated(target: Target, sample: Sample) -> float:
     return cross_validate(parts, grid_of(sample.sums.gram, target.linear(sample.sums), penalised), penalised)
 
 
-def _logistic(penalty: Penalty, sample: Sample) -> Learned:
-    r"""The lasso of a logistic regression.
+def _of_index(family: Family, penalty: Penalty, sample: Sample) -> Learned:
+    r"""The lasso of a logistic or Poisson regression.
 
-    Its conditions :math:`|E_n[b (y - p)]|_j \le \lambda_j` are those of a least-squares regression with the probability p in place
-    of the linear function. So a penalty that is chosen by held-out losses is chosen with least squares, which is much faster.
+    Its conditions :math:`|E_n[b (y - \mu)]|_j \le \lambda_j` are those of a least-squares regression with mu in place of the
+    linear function. So a penalty that is chosen by held-out losses is chosen with least squares, which is much faster.
     """
     columns, sums, penalised = sample.columns, sample.sums, sample.columns.penalised
-    psi, at = Logit(), columns.standard.intercept
+    psi, at = _PSI[family.kind], columns.standard.intercept
     linear = sums.outcome + (0.0 if at is None else columns.level * sums.gram[at])
     zero = np.zeros(len(linear))
     if at is not None:
-        zero[at] = np.log(columns.level / (1.0 - columns.level)) if 0 < columns.level < 1 else 0.0
+        zero[at] = float(family.link(np.asarray(columns.level))) if 0 < columns.level < 1 or family.log_link else 0.0
 
     def blocks() -> Iterator[tuple[Array, Array]]:
         for place, _, _, b in columns.blocks():

@@ -14,13 +14,14 @@ from riesz.crossfit.folds import draw_part
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
 from riesz.errors import LearnerError
+from riesz.families import MEANS
 from riesz.learners.base import Fit, Learner, Watch, need_covariates
 from riesz.learners.check_settings import check_number, check_settings
 from riesz.learners.expected_time import MANY, MOST_ROWS, closed_form_seconds
 from riesz.learners.inputs.evaluation_points import EvaluationPoints, make_evaluation_points
 from riesz.learners.inputs.expansions import Expansion, Expansions, make_cuts, make_expansions
 from riesz.learners.known_signs import exponential, known_signs, largest, levels
-from riesz.learners.linear.learner import Penalty, need_identification, probability
+from riesz.learners.linear.learner import Penalty, mean_at, need_identification
 from riesz.learners.propensity.representer import (
     arm_coefficients,
     arm_representer,
@@ -145,6 +146,7 @@ class Splines(Learner):
     """
 
     one_thread: ClassVar[bool] = True
+    families: ClassVar[tuple[str, ...]] = MEANS
 
     penalty: Penalty = "loo"
     rr_penalty: Penalty = "loo"
@@ -223,9 +225,9 @@ class SplinesFit(Fit):
     expansions : Expansions
     shares : Shares
     solutions : tuple of SplineSolution
-        Mu, or its logit if ``logistic``; then one r per component, up to scale, unless rr follows from propensities or was not
-        learned, in which case it is zero.
-    logistic : bool
+        Mu, or its index in the family of the outcome; then one r per component, up to scale, unless rr follows from propensities or
+        was not learned, in which case it is zero.
+    family : str
     logits : tuple of SplineSolution
         Of the arms whose membership is modelled, if rr follows from propensities; otherwise empty.
     clip : float
@@ -243,7 +245,7 @@ class SplinesFit(Fit):
     expansions: Expansions
     shares: Shares
     solutions: tuple[SplineSolution, ...]
-    logistic: bool
+    family: str
     logits: tuple[SplineSolution, ...] = ()
     clip: float = 0.0
     clipped: float = 0.0
@@ -279,7 +281,7 @@ class SplinesFit(Fit):
         if self.levels is not None and self.most is not None:
             rr = exponential(rr, self.levels, self.most, design)
         scale_free = not self.logits and self.levels is None
-        return Predictions(probability(mu) if self.logistic else mu, rr, scale_free)
+        return Predictions(mean_at(mu, self.family), rr, scale_free)
 
     def _read_mu(self, points: EvaluationPoints, design: Design, place: slice, mu: Evaluation) -> None:
         """Write mu at the readings of a block of rows."""
@@ -358,7 +360,7 @@ class Prepared:
         part = design.take(draw_part(len(design), self.most, seed))
         sample = Sample(part, make_evaluation_points(part, self.expansions), self.shares, seed)
         solved = solve(sample, self.choices)
-        logistic, clip, clipped = design.family == "binomial", 0.0, 0.0
+        clip, clipped = 0.0, 0.0
         if solved.logits:
             clip = smallest(len(design), rarest_share(design)) if self.clip is None else self.clip
             p = probabilities(np.stack([logit.at(sample.at_rows) for logit in solved.logits]))
@@ -370,7 +372,7 @@ class Prepared:
             most = np.maximum(most, largest(design, self.clip))
         functions = (solved.mu, *rr)
         fit = SplinesFit(
-            self.expansions, self.shares, functions, logistic, solved.logits, clip, clipped, solved.residual
+            self.expansions, self.shares, functions, design.family, solved.logits, clip, clipped, solved.residual
         )
         return replace(fit, levels=constants, most=most)
 

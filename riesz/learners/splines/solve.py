@@ -24,9 +24,10 @@ import numpy as np
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_labels, draw_part
 from riesz.design.derived import with_columns
+from riesz.families import find_family
 from riesz.learners.inputs.expansions import Role
 from riesz.learners.inputs.units import units
-from riesz.learners.linear.learner import Penalty, fit_logistic
+from riesz.learners.linear.learner import Penalty, fit_glm
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
 from riesz.learners.splines.arm_sums import ArmSums, arm_sums
 from riesz.learners.splines.feature_sets import (
@@ -112,7 +113,7 @@ class Solutions:
     Attributes
     ----------
     mu : SplineSolution
-        Mu, or its logit under ``family="binomial"``.
+        Mu, or its index in another family than ``"gaussian"``.
     rr : tuple of SplineSolution
         The r of each component, up to scale; empty if rr follows from propensities or was not to be learned.
     logits : tuple of SplineSolution
@@ -156,8 +157,7 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
         sample = sample.without_readings()
     if choices.outcome_alone:
         (mu,) = _choose(sample, [0], choices, None)
-        chosen = _logistic(sample, mu, choices.penalty) if sample.design.family == "binomial" else mu.solution
-        return Solutions(chosen, (), ())
+        return Solutions(_of_outcome(sample, mu, choices), (), ())
     members = _members(sample, choices)
     targets = [0] if members else list(range(1 + sample.design.components))
     sums = arm_sums(sample) if choices.propensities and len(sample.shares.centre) < MOST_ARMS else None
@@ -169,14 +169,18 @@ def solve(sample: Sample, choices: Choices) -> Solutions:
     ]
     if choices.double_selection:
         mu, rr, means = _with_joining(sample, list(members.values()), (mu, rr, means), choices)
-    logistic = sample.design.family == "binomial"
-    chosen = _logistic(sample, mu, choices.penalty) if logistic else mu.solution
+    chosen = _of_outcome(sample, mu, choices)
     if choices.residuals:
         residual, of_residual = residual_of(sample, means[0].solution)
         return Solutions(chosen, tuple(_of_residual(of_residual, choices)), (), residual)
-    logits = [_logistic(member, mean, choices.rr_penalty) for member, mean in zip(members.values(), means, strict=True)]
+    logits = [_glm(member, mean, choices.rr_penalty) for member, mean in zip(members.values(), means, strict=True)]
     units_of_rr = tuple(candidate.units for candidate in rr)
     return Solutions(chosen, tuple(candidate.solution for candidate in rr), tuple(logits), rr_units=units_of_rr)
+
+
+def _of_outcome(sample: Sample, mu: Candidate, choices: Choices) -> SplineSolution:
+    """Mu, or its index in the family of the outcome."""
+    return mu.solution if find_family(sample.design.family).identity else _glm(sample, mu, choices.penalty)
 
 
 def _of_residual(sample: Sample, choices: Choices) -> list[SplineSolution]:
@@ -471,11 +475,11 @@ def _of_arms(parts: Sequence[tuple[int, SplineSolution]]) -> SplineSolution:
     return SplineSolution(joined(features), np.concatenate(coefficients), np.nan)
 
 
-def _logistic(sample: Sample, chosen: Candidate, penalty: Penalty) -> SplineSolution:
-    """A logistic regression on the same features, with the same relative penalties; of each arm if there are parts."""
+def _glm(sample: Sample, chosen: Candidate, penalty: Penalty) -> SplineSolution:
+    """A regression of the index on the same features, with the same relative penalties; of each arm if there are parts."""
     if chosen.parts:
-        return _of_arms([(share, _logistic(rows, part, penalty)) for rows, share, part in chosen.parts])
+        return _of_arms([(share, _glm(rows, part, penalty)) for rows, share, part in chosen.parts])
     features = chosen.solution.features
     columns = with_columns(sample.design, sample.without_readings().pool(features).phi)
-    theta, chosen_penalty = fit_logistic(columns, penalty, chosen.units, sample.seed)
+    theta, chosen_penalty = fit_glm(columns, penalty, chosen.units, sample.seed)
     return SplineSolution(features, theta, chosen_penalty)

@@ -18,7 +18,8 @@ from torch import Tensor
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
-from riesz.learners.linear.learner import probability
+from riesz.families import find_family
+from riesz.learners.linear.learner import mean_at
 from riesz.learners.neural.engine.batching import Batch, Feed, Scales
 from riesz.learners.neural.engine.network import NetworkBatch, Shape
 from riesz.learners.neural.engine.scaling import Scale
@@ -123,10 +124,10 @@ class NetworkFit:
 
     def mu(self, index: Evaluation, family: str) -> Evaluation:
         """Compute mu in the outcome's units from the mixed outcome heads in the network's units."""
-        if family == "binomial":
-            return probability(index)
-        centre, spread = self.scale.y_centre, self.scale.y_spread
-        return Evaluation(centre + spread * index.observed, centre + spread * index.values, spread * index.slopes)
+        centre, spread, mean = self.scale.y_centre, self.scale.y_spread, mean_at(index, family)
+        if find_family(family).limits:
+            return mean
+        return Evaluation(centre + spread * mean.observed, centre + spread * mean.values, spread * mean.slopes)
 
     def details(self) -> dict[str, float]:
         """Epochs trained, validation loss of the weights kept and, if propensities are squeezed, the share of rows this changes."""

@@ -1,8 +1,9 @@
 r"""Units: how inputs are scaled for a network, and outputs scaled back.
 
 Inputs are centred and divided by their :func:`units` (or left as they are, except the treatment, as the paper's code does); the
-outcome is centred and scaled; the anchor is divided by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint
-is weighed by :math:`c_h = c_\beta / h_n(\beta)`, so that a change of units changes nothing.
+outcome is centred and scaled (a probability is kept, other positive means are divided by the outcome's mean); the anchor is divided
+by :math:`c_\beta`. With :math:`\tilde f = f / c_\beta` the moment constraint is weighed by :math:`c_h = c_\beta / h_n(\beta)`, so
+that a change of units changes nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from riesz.arrays import Array
 from riesz.design.design import Design
+from riesz.families import find_family
 from riesz.learners.inputs.units import units
 from riesz.storage.coding import stored
 
@@ -75,8 +77,9 @@ def measure(design: Design, inputs: Array, kind: Inputs) -> Scale:
     y = design.y
     y_mean = float(share @ y)
     y_spread = float(np.sqrt(share @ (y - y_mean) ** 2)) or 1.0
-    if design.family == "binomial":
-        y_mean, y_spread = 0.0, 1.0
+    family = find_family(design.family)
+    if not family.identity:
+        y_mean, y_spread = 0.0, 1.0 if family.limits else y_mean  # a logarithm is then near zero
     unit = np.ones(1)
     if kind == "paper":
         rest = len(design.covariates)

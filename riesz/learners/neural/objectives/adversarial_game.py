@@ -39,7 +39,7 @@ class AdversarialGame(Objective):
 
     Attributes
     ----------
-    family : {"gaussian", "binomial"}
+    family : str
     rr_weight : float
         w_alpha.
     """

@@ -37,7 +37,7 @@ class Outputs(NamedTuple):
     moments : Tensor, shape (M, B, K)
         m(f) of each linear head f, by the moment of its component.
     outcome : Tensor, shape (M, B)
-        The mixed outcome heads at the observed rows: mu, or its logit under ``family="binomial"``.
+        The mixed outcome heads at the observed rows: mu, or its index, such as the logit.
     extras : Tensor, shape (M, E)
         Parameters besides the network's weights.
     """

@@ -26,12 +26,14 @@ from torch import Tensor
 
 from riesz.arrays import Array
 from riesz.crossfit.folds import draw_part
+from riesz.design.density import at_density
 from riesz.design.derived import with_columns
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
+from riesz.families import find_family
 from riesz.learners.expected_time import MOST_ROWS
 from riesz.learners.linear.learner import riesz_coefficients
-from riesz.learners.linear.ridge import make_basis
+from riesz.learners.linear.ridge import Tilt, make_basis
 from riesz.learners.neural.engine.batching import Batch, Scales
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.objectives.base import Heads, Objective, Outputs, Terms
@@ -47,7 +49,7 @@ class MomentConstrained(Objective):
 
     Attributes
     ----------
-    family : {"gaussian", "binomial"}
+    family : str
     constraint : {"absolute", "multiplier"}
     penalty : float or Tensor, shape (M, 1)
         kappa; during training, its current value.
@@ -152,15 +154,22 @@ class MomentConstrained(Objective):
 
         beta_perp is linear in the shared representation phi, so given the body its last layer has a closed form: the constrained
         problem on (1, phi), with the ridge penalty that minimises the leave-one-out Riesz loss, as ``riesz.Linear`` solves it on
-        the formula's columns.
+        the formula's columns. It is always solved for a quantile, with squares weighted by the density: training cannot know the
+        weights before it knows the quantile.
         """
-        if not self.exact:
+        quantile = not find_family(self.family).is_mean
+        if not (self.exact or quantile):
             return None
         part = design.take(draw_part(len(design), MOST_ROWS, seed))
         _, phi = network.functions(part, "rr", representation=True)
+        tilt = None
+        if quantile:
+            index, _ = network.functions(part)
+            at = at_density(part, network.mu(index, self.family).observed)
+            tilt = Tilt(at, at.observed)
         columns = with_columns(part, phi)
         targets = np.vstack([columns.y, columns.anchor.observed])
-        basis = make_basis(columns, columns.weights, targets, seed=seed)
+        basis = make_basis(columns, columns.weights, targets, tilt, seed=seed)
         coefficients, _ = riesz_coefficients(columns, basis, "loo", constrained=True)
         return coefficients
 

@@ -1,7 +1,7 @@
-r"""The outcome's loss: squared error, or log-loss of the logit; TARNet minimises it alone.
+r"""The outcome's loss, squared error or that of another family; TARNet minimises it alone.
 
 Objectives that learn rr besides mu use the functions ``losses`` and ``gaps``, too, for mu and for the targeted
-:math:`\mu + \varepsilon \alpha` (on the logit scale under ``family="binomial"``).
+:math:`\mu + \varepsilon \alpha` (on the scale of the index, such as the logit, under other families than ``"gaussian"``).
 """
 
 from __future__ import annotations
@@ -18,23 +18,47 @@ from torch.nn.functional import binary_cross_entropy_with_logits, pad
 from riesz.arrays import Array
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation
+from riesz.families import find_family
 from riesz.learners.neural.engine.batching import Batch, Scales
 from riesz.learners.neural.engine.fit import NetworkFit
 from riesz.learners.neural.engine.network import LANES
 from riesz.learners.neural.objectives.base import Heads, Objective, Outputs, Terms
 from riesz.predictions import Predictions, no_representer
 
+_LARGEST = 30.0  # a logarithm of mu beyond it would overflow in single precision
+
 
 def losses(index: Tensor, y: Tensor, family: str) -> Tensor:
-    """The loss of each row, given mu or its logit."""
-    if family == "binomial":
-        return binary_cross_entropy_with_logits(index, y, reduction="none")
-    return (y - index).square()
+    """The loss of each row, given mu or its index."""
+    of = find_family(family)
+    if of.quantile is not None:
+        return (y - index) * (of.quantile - (y < index).to(y.dtype))
+    return _LOSSES[of.kind][0](index, y)
 
 
 def gaps(index: Tensor, y: Tensor, family: str) -> Tensor:
     """The derivative of each row's loss with respect to the index."""
-    return probabilities(index) - y if family == "binomial" else 2.0 * (index - y)
+    of = find_family(family)
+    if of.quantile is not None:
+        return (y < index).to(y.dtype) - of.quantile
+    return _LOSSES[of.kind][1](index, y)
+
+
+def _log_loss(index: Tensor, y: Tensor) -> Tensor:
+    return binary_cross_entropy_with_logits(index, y, reduction="none")
+
+
+def _exponential(index: Tensor) -> Tensor:
+    return evenly(torch.exp, index.clamp(-_LARGEST, _LARGEST))
+
+
+#: By family: the loss of each row, given the index, and its derivative with respect to the index.
+_LOSSES: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
+    "gaussian": (lambda index, y: (y - index).square(), lambda index, y: 2.0 * (index - y)),
+    "binomial": (_log_loss, lambda index, y: probabilities(index) - y),
+    "poisson": (lambda index, y: _exponential(index) - y * index, lambda index, y: _exponential(index) - y),
+    "gamma": (lambda index, y: y * _exponential(-index) + index, lambda index, y: 1.0 - y * _exponential(-index)),
+}
 
 
 def probabilities(logit: Tensor) -> Tensor:
@@ -66,7 +90,7 @@ class OutcomeLoss(Objective):
 
     Attributes
     ----------
-    family : {"gaussian", "binomial"}
+    family : str
     """
 
     family: str

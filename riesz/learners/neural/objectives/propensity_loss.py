@@ -44,7 +44,7 @@ class PropensityLoss(Objective):
 
     Attributes
     ----------
-    family : {"gaussian", "binomial"}
+    family : str
     propensity_weight, targeted_weight : float
         w_p and w_epsilon.
     squeeze : float

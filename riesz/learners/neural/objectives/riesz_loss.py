@@ -35,7 +35,7 @@ class RieszLoss(Objective):
 
     Attributes
     ----------
-    family : {"gaussian", "binomial"}
+    family : str
     rr_weight, targeted_weight : float
         w_alpha and w_epsilon.
     srr : bool
