@@ -19,7 +19,7 @@ from scipy.special import expit, logit, xlogy
 from riesz.arrays import Array
 from riesz.families import find_family
 
-_DENSITY = 0.4  # of a standard normal number at zero
+DENSITY = 0.4  # of a standard normal number at zero
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Pinball:
 
     def gradient(self, scores: Array) -> tuple[Array, Array]:
         """The derivative, and the density."""
-        return self.weights * find_family(self.family).loss_slope(self.outcome, scores), _DENSITY * self.weights
+        return self.weights * find_family(self.family).loss_slope(self.outcome, scores), DENSITY * self.weights
 
     def held_out(self, scores: Array) -> float:
         """The sum over the held-out rows."""

@@ -23,7 +23,7 @@ from riesz.learners.boosting.constrained import Anchored, ConstrainedDescent
 from riesz.learners.boosting.engine import Course, Descent, Grown, Growth, boost, make_dataset, subset
 from riesz.learners.boosting.entropy import Entropy, EntropyDescent
 from riesz.learners.boosting.fits import Bag, mean_of
-from riesz.learners.boosting.losses import Logistic, LogLink, Pinball, Quadratic, index_loss, least_hessian
+from riesz.learners.boosting.losses import DENSITY, Logistic, LogLink, Pinball, Quadratic, index_loss, least_hessian
 from riesz.learners.boosting.points import Table, make_table
 
 Labels = npt.NDArray[np.intp]
@@ -119,7 +119,7 @@ class Trainer:
         losses: Sequence[AnyLoss] = self._quadratics(rows, w, w * (y - mean) / spread)
         if not find_family(family).is_mean:
             losses = [Pinball(family, (y - mean) / spread, kept, held) for kept, held in self._split(w, rows)]
-            growth = growth.with_least(0.4 * growth.least)
+            growth = growth.with_least(DENSITY * growth.least)
         return [booster.scaled(mean, spread) for booster in self._descend(data, losses, growth)]
 
     def weighted_by_density(self, quantile: Bag) -> Trainer:
