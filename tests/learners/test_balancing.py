@@ -156,10 +156,11 @@ def test_entropy_balancing_is_its_dual_by_hand(binary_frame: pd.DataFrame) -> No
     np.testing.assert_allclose(rr[a].sum(), -rr[~a].sum(), rtol=1e-6)
 
 
-def test_sign_constrained_weights_are_those_of_a_quadratic_program(binary_frame: pd.DataFrame) -> None:
+@pytest.mark.parametrize("sign", [True, False])
+def test_weights_are_those_of_a_quadratic_program(binary_frame: pd.DataFrame, sign: bool) -> None:
     """The primal, solved directly for 60 rows."""
     data = binary_frame.head(60)
-    learner = riesz.Balancing(tolerance=0.05, sign=True)
+    learner = riesz.Balancing(tolerance=0.05, sign=sign)
     result = riesz.ate("y ~ treat(a) + x1 + x2", data, learner=learner, folds=1)
     columns = make_columns(result.model.blueprint.design)
     b, m = columns.standard.apply(result.model.blueprint.design.z), sums_of(columns).moments[0]
@@ -178,7 +179,7 @@ def test_sign_constrained_weights_are_those_of_a_quadratic_program(binary_frame:
         lambda w: w @ w / n,
         np.full(n, 2.0),
         jac=lambda w: 2 * w / n,
-        bounds=[(0, None)] * n,
+        bounds=[(0 if sign else None, None)] * n,
         constraints=constraints,
         options={"ftol": 1e-14, "maxiter": 500},
     )
