@@ -282,6 +282,18 @@ def stepped_slopes(n: int, seed: int, binary: bool = False) -> pd.DataFrame:
     return pd.DataFrame(x, columns=[f"x{j}" for j in range(1, 6)]).assign(d=d, y=y)
 
 
+@pytest.mark.parametrize("verb", ["ate", "ade"])
+def test_two_clusters_are_enough(verb: str) -> None:
+    """With two folds a training set is one cluster: rows of it are held out."""
+    kind = "binary" if verb == "ate" else "continuous"
+    data = datasets.get(kind).draw(300, seed=1).data.assign(half=np.arange(300) % 2)
+    fit = getattr(riesz, verb)(
+        "y ~ treat(a) + x1 + x2", data, learner=riesz.Boosting.example(), cluster="half", folds=2
+    )
+    assert np.isfinite(fit.params).all()
+    assert np.isfinite(fit.fittedvalues).all()
+
+
 def test_trees_learn_what_splines_leave_of_a_slope() -> None:
     """The slope is 1; splines alone miss the confounding by jumps."""
     data = stepped_slopes(2000, 1)

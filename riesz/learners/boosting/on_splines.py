@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
-from riesz.crossfit.folds import Labels, draw_labels
+from riesz.crossfit.folds import Labels
 from riesz.design.design import Design
 from riesz.design.moment import Evaluation, Linked
 from riesz.families import find_family
@@ -36,6 +36,7 @@ from riesz.learners.boosting.losses import index_loss, least_hessian
 from riesz.learners.boosting.training import descend, draw_parts, quadratics, split
 from riesz.learners.boosting.trees import Trees
 from riesz.learners.inputs.evaluation_points import changes_covariates
+from riesz.learners.parts import parts_of_rows
 from riesz.learners.splines.learner import Prepared, SplinesFit
 from riesz.predictions import Predictions, join, scales, times
 from riesz.storage.coding import stored
@@ -177,8 +178,7 @@ def _left_out(design: Design, prepared: Prepared, seed: int) -> Predictions | No
     """Predictions of splines that have not seen the row; None with few rows."""
     if len(design) < _FEWEST:
         return None
-    groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
-    labels = draw_labels(len(design), _PARTS, design.strata, groups, np.random.default_rng([seed, 1]))
+    labels = parts_of_rows(design, _PARTS, [seed, 1])
     places = [np.flatnonzero(labels == part) for part in range(_PARTS)]
     fits = [prepared.fit(design.take(np.flatnonzero(labels != part)), seed) for part in range(_PARTS)]
     return join([fit.predict(design.take(place)) for fit, place in zip(fits, places, strict=True)], places)

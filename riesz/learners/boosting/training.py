@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from riesz.arrays import Array
-from riesz.crossfit.folds import draw_labels
 from riesz.design.density import at_density
 from riesz.design.design import Design
 from riesz.families import find_family
@@ -25,6 +24,7 @@ from riesz.learners.boosting.entropy import Entropy, EntropyDescent
 from riesz.learners.boosting.fits import Bag, mean_of
 from riesz.learners.boosting.losses import DENSITY, Logistic, LogLink, Pinball, Quadratic, index_loss, least_hessian
 from riesz.learners.boosting.points import Table, make_table
+from riesz.learners.parts import parts_of_rows
 
 Labels = npt.NDArray[np.intp]
 AnyLoss = Quadratic | Logistic | LogLink | Pinball
@@ -57,9 +57,8 @@ def make_sample(design: Design, propensity: bool) -> Sample:
 
 
 def draw_parts(design: Design, seed: int) -> Labels:
-    """The part of each row, shape (n,): arms are spread evenly, and clusters are kept whole."""
-    groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
-    return draw_labels(len(design), PARTS, design.strata, groups, np.random.default_rng(seed))
+    """The part of each row, shape (n,): arms are spread evenly, and clusters are kept whole if there are two or more."""
+    return parts_of_rows(design, PARTS, seed, fewest_clusters=2)
 
 
 def split(values: Array, parts: Labels, boosters: int) -> list[tuple[Array, Array]]:

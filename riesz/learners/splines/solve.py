@@ -22,13 +22,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from riesz.arrays import Array
-from riesz.crossfit.folds import draw_labels, draw_part
+from riesz.crossfit.folds import draw_part
 from riesz.design.derived import with_columns
 from riesz.families import find_family
 from riesz.learners.inputs.expansions import Role
 from riesz.learners.inputs.units import units
 from riesz.learners.linear.learner import Penalty, fit_glm
 from riesz.learners.linear.ridge import choose_outcome_penalty, choose_riesz_penalty, make_span, moments
+from riesz.learners.parts import parts_of_rows
 from riesz.learners.splines.arm_sums import ArmSums, arm_sums
 from riesz.learners.splines.feature_sets import (
     MOST_FEATURES,
@@ -209,8 +210,7 @@ def _line_of_treatment(sample: Sample) -> Features:
 def _losses_in_halves(sample: Sample, target: int, choices: Choices) -> tuple[float, float]:
     """The Riesz loss of the treatment's line and of the best candidate, each at its best scale, on rows that they have not seen."""
     design = sample.design
-    groups = None if design.groups is None else np.unique(design.groups, return_inverse=True)[1].astype(np.intp)
-    labels = draw_labels(len(design), 2, None, groups, np.random.default_rng([sample.seed, 2]))
+    labels = parts_of_rows(design, 2, [sample.seed, 2])
     halves = []
     for half in range(2):
         rows = np.flatnonzero(labels == half)
