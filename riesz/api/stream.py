@@ -11,7 +11,7 @@ from riesz.learners.linear.learner import Linear
 from riesz.results.streamed import StreamedModel, StreamedResults
 from riesz.settings import Settings
 from riesz.sources.designs import check_estimands
-from riesz.sources.parquet import CHUNK, Source
+from riesz.sources.parquet import Source, chunk_rows
 from riesz.sources.rows import RowReader
 from riesz.streaming.fit import fit_source
 from riesz.syntax.formula import parse_formula
@@ -26,7 +26,7 @@ def stream(
     estimands: Sequence[Estimand],
     settings: Settings,
     scope: Mapping[str, Any],
-    size: int = CHUNK,
+    size: int | None = None,
 ) -> StreamedResults:
     """Fit to a source.
 
@@ -38,8 +38,8 @@ def stream(
     settings : Settings
     scope : mapping
         Where the formula looks up names that are not columns.
-    size : int
-        Rows per chunk.
+    size : int, optional
+        Rows per chunk; by default as many as make a chunk of about 23 MB.
     """
     learner = _linear(settings)
     _check_settings(settings)
@@ -55,7 +55,13 @@ def stream(
         )
     needed = tuple(name for name in source.columns if name in parsed.variables)
     reader = RowReader(
-        source, needed, **columns, folds=folds, na_action=settings.na_action, seed=settings.seed, size=size
+        source,
+        needed,
+        **columns,
+        folds=folds,
+        na_action=settings.na_action,
+        seed=settings.seed,
+        size=size or chunk_rows(len(needed)),
     )
     reader.check()
     fit = fit_source(reader, parsed, estimands, settings, learner, scope)

@@ -245,7 +245,6 @@ def _location(sums: _Sums, n: int) -> tuple[float, float]:
 
 def _stack(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Frames one below the other; labels as objects, because every chunk has its own levels."""
-    plain = [
-        frame.astype({name: object for name in frame.columns if frame[name].dtype != np.float64}) for frame in frames
-    ]
+    labels = [name for name, dtype in frames[0].dtypes.items() if dtype != np.float64]
+    plain = [frame.astype(dict.fromkeys(labels, object)) for frame in frames] if labels else frames
     return pd.concat(plain, ignore_index=True)

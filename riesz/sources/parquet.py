@@ -16,7 +16,19 @@ from typing import Any, Protocol
 from riesz.errors import DataError, listing, nearest
 
 _ENDINGS = (".parquet", ".pq")
-CHUNK = 2**16  # rows
+_NUMBERS, _MOST, _FEWEST = 2_880_000, 2**17, 2**12  # in a chunk; most and fewest rows
+
+
+def chunk_rows(columns: int) -> int:
+    """Rows per chunk: many, so that the work per chunk does not matter, but few if there are many columns.
+
+    Examples
+    --------
+    >>> from riesz.sources.parquet import chunk_rows
+    >>> chunk_rows(5), chunk_rows(100)
+    (131072, 28800)
+    """
+    return min(max(_NUMBERS // columns, _FEWEST), _MOST)
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,7 @@ class Source(Protocol):
     def columns(self) -> tuple[str, ...]:
         """All columns."""
 
-    def chunks(self, columns: Sequence[str], size: int = CHUNK) -> Iterator[Chunk]:
+    def chunks(self, columns: Sequence[str], size: int) -> Iterator[Chunk]:
         """Read some columns, at most ``size`` rows at a time; raises :class:`~riesz.errors.DataError` if they cannot be read."""
 
     def check(self, columns: Sequence[str]) -> None:
@@ -114,7 +126,7 @@ class ParquetFiles:
                         "type in all files. Write it again with one type."
                     )
 
-    def chunks(self, columns: Sequence[str], size: int = CHUNK) -> Iterator[Chunk]:
+    def chunks(self, columns: Sequence[str], size: int) -> Iterator[Chunk]:
         import pyarrow
 
         for number, file in enumerate(self.files):
@@ -148,7 +160,7 @@ class DatasetSource:
         for name in columns:
             _kind(self.dataset.schema.field(name).type, name, "the dataset")
 
-    def chunks(self, columns: Sequence[str], size: int = CHUNK) -> Iterator[Chunk]:
+    def chunks(self, columns: Sequence[str], size: int) -> Iterator[Chunk]:
         import pyarrow
 
         first, where = 0, "the dataset"

@@ -17,7 +17,7 @@ from riesz.arrays import Array
 from riesz.design.table import LARGEST, SMALLEST, Table, normalise, refuse_unusable
 from riesz.errors import DataError, nearest
 from riesz.sources.fold_hash import row_hashes
-from riesz.sources.parquet import CHUNK, Chunk, Source
+from riesz.sources.parquet import Chunk, Source
 from riesz.syntax.counterfactual import replace_columns
 
 
@@ -81,7 +81,7 @@ class RowReader:
     folds: str | None
     na_action: str
     seed: int
-    size: int = CHUNK
+    size: int
 
     def check(self) -> None:
         """Refuse columns that do not exist or change their type, before anything is read."""
