@@ -28,7 +28,14 @@ FORMULA = (
     "splines, factors and transformations work as in formulaic. As in R and patsy, calls in a formula are Python "
     "and are run: read a formula from someone else before you fit it.",
 )
-DATA = ("data : DataFrame", "pandas, polars (eager or lazy) or pyarrow.")
+DATA = (
+    "data : DataFrame or path",
+    "pandas, polars (eager or lazy) or pyarrow. Or data that need not fit in memory, for ``ate``, ``att``, ``atc`` and ``ade`` with "
+    '``learner="linear"``: a Parquet file, a folder of them, a glob such as ``"sales/*.parquet"`` (text or ``pathlib.Path``), or a '
+    "``pyarrow.dataset.Dataset``. They are read three or four times in chunks, with only the columns of the formula; folds follow "
+    "from the seed, the file and the row's number in it, and labels are in alphabetical order. Arguments with one value per row are "
+    "then names of columns, and results have no methods that need rows.",
+)
 
 
 def takes_settings(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
