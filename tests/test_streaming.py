@@ -98,6 +98,27 @@ def test_chunks_change_nothing(case: str, written: tuple[pd.DataFrame, Path, Any
     np.testing.assert_allclose(small.bse, large.bse, rtol=1e-9)
 
 
+def test_chunks_in_one_arm_and_of_one_row(tmp_path: Path) -> None:
+    """Chunks without one of the arms, or with a single row, change nothing."""
+    data = draw(1_201).sort_values(["arm", "g"], ignore_index=True)
+    labels = write(data, tmp_path, [0, 600, 1_201])
+    source = open_source(tmp_path)
+    assert source is not None
+    settings = riesz.settings.Settings(learner="linear")
+    formula, questions = "y ~ treat(arm) * (x1 + g)", [riesz.ATE(), riesz.ATT()]
+    streamed = stream(formula, source, questions, settings, {}, 300)
+    memory = riesz.estimate(formula, data, questions, folds=labels, learner="linear")
+    np.testing.assert_allclose(streamed.params, memory.params, rtol=1e-10)
+    np.testing.assert_allclose(streamed.cov_params(), memory.cov_params(), rtol=1e-10)
+
+
+def test_rare_arms_are_refused(tmp_path: Path) -> None:
+    data = draw(1_000).assign(arm=lambda frame: np.where(frame.index < 3, "rare", "usual"))
+    write(data, tmp_path, [0, 1_000])
+    with pytest.raises(riesz.DataError, match=r"Fold \d of 5 has no row with arm=.* 3 rows in all"):
+        riesz.ate("y ~ treat(arm) + x1", tmp_path, learner="linear")
+
+
 def test_every_kind_of_source_gives_the_same(written: tuple[pd.DataFrame, Path, Any]) -> None:
     from pyarrow import dataset
 

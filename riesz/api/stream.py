@@ -107,7 +107,8 @@ def _check_settings(settings: Settings) -> None:
             )
     for name in ("weights", "freq_weights", "folds"):
         value = getattr(settings, name)
-        if not (value is None or isinstance(value, str) or (name == "folds" and isinstance(value, (int, float)))):
+        allowed = (str, int, float) if name == "folds" else (str, type(None))
+        if not isinstance(value, allowed):
             raise DataError(
                 f"{name} is a {type(value).__name__}; with a source it must be the name of a column, because rows are read "
                 "in chunks."

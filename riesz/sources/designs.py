@@ -143,7 +143,7 @@ def make_plan(formula: Formula, estimands: Sequence[Estimand], facts: Facts, con
     kinds: set[TreatmentKind] = {estimand.treatment_kind(reference[name]) for estimand in estimands}
     if {"arms", "number"} <= kinds:
         raise EstimandError("Some estimands need a treatment with arms, others a continuous one. Fit them separately.")
-    kind = next(iter(kinds - {"any"}), "any")
+    kind: TreatmentKind = next(iter(kinds - {"any"}), "any")
     treatment, column = describe_treatment(reference[name], formula.reference, kind, estimands[0].verb)
     reference = replace_columns(reference, {name: column})
     _check_outcome(formula, facts, context)

@@ -66,14 +66,17 @@ def fit_source(
 ) -> StreamedFit:
     """Fit the linear learner to a source; every argument has been checked."""
     # 1. what all rows say, and every check that needs no fitting
-    folds = settings.folds if reader.folds is None else None
+    folds = int(settings.folds) if reader.folds is None else None
     facts = first_pass(reader, formula.treatment, folds, _factors(formula))
     plan = make_plan(formula, estimands, facts, context)
     _check_folds(plan, learner)
     # 2. sums per fold, and the fits
     fits, passes = _fit_folds(reader, plan, settings, learner)
     # 3. the scores of every row
-    return StreamedFit(plan, tuple(fits), score_pass(reader, plan, fits), passes + 2)
+    sums = score_pass(reader, plan, fits)
+    if sums.frequency != facts.frequency:
+        raise DataError("The data changed between two passes over them. Do not change files while a fit reads them.")
+    return StreamedFit(plan, tuple(fits), sums, passes + 2)
 
 
 def _factors(formula: Formula) -> frozenset[str]:

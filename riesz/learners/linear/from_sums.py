@@ -174,12 +174,14 @@ def make_basis_from_sums(training: TrainingSums, shares: Array, seed: int) -> Ba
     to_standard = _to_standard(coordinates, standard)
     if standard.repeated is not None and standard.repeated.any():
         raise _collinear(coordinates.names, standard.repeated.astype(float), training.words)
+    standardised: Array
+    back: Array
     if coordinates.turn is None:
         standardised = to_standard.T @ gram @ to_standard
         back = np.eye(len(gram))
     else:
         standardised = sums.gram / sums.weight
-        back = np.linalg.solve(to_standard, coordinates.turn)
+        back = np.asarray(np.linalg.solve(to_standard, coordinates.turn))
     values, axes = np.linalg.eigh(standardised)
     if values[0] <= _SINGULAR * values[-1]:
         raise _collinear(coordinates.names, back @ axes[:, 0], training.words)
