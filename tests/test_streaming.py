@@ -14,6 +14,7 @@ import pytest
 
 import riesz
 from riesz.api.stream import stream
+from riesz.learners.linear import ridge
 from riesz.sources.fold_hash import fold_of, row_hashes
 from riesz.sources.parquet import open_source
 
@@ -85,6 +86,21 @@ def test_streamed_equals_in_memory(case: str, written: tuple[pd.DataFrame, Path,
         np.testing.assert_allclose(mine, reference, rtol=1e-10 if case != "collinear, almost" else 1e-8)
     health = streamed.diagnostics()
     np.testing.assert_allclose(health, memory.diagnostics()[health.columns], rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["weights", "derivative"])
+def test_the_same_random_rows_are_left_out_in_turn(
+    case: str, written: tuple[pd.DataFrame, Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In large samples penalties are chosen by a random part of the rows."""
+    monkeypatch.setattr(ridge, "_MOST_LEFT_OUT", 60)
+    data, folder, labels = written
+    formula, questions, options = CASES[case]
+    streamed = riesz.estimate(formula, folder, questions, **{"learner": "linear", **options})
+    memory = riesz.estimate(formula, data, questions, folds=labels, **{"learner": "linear", **options})
+    assert len(np.unique(memory.details())) > 2
+    np.testing.assert_allclose(streamed.details(), memory.details(), rtol=1e-10)
+    np.testing.assert_allclose(streamed.params, memory.params, rtol=1e-10)
 
 
 @pytest.mark.parametrize("case", ["weights", "derivative", "arms"])
