@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from riesz.api.prepare import prepare
 from riesz.api.signature import takes_settings
-from riesz.errors import EstimandError, LearnerError
+from riesz.api.stream import stream
+from riesz.errors import DataError, EstimandError, LearnerError
 from riesz.estimands import Estimand
 from riesz.estimands.named import Named
 from riesz.results.fit import Results
 from riesz.settings import Options, Settings
+from riesz.sources.parquet import open_source
 from riesz.syntax.caller import calling_frame
 
 Question = Estimand | Sequence[Estimand] | Mapping[str, Estimand]
@@ -40,6 +42,7 @@ def estimate(formula: str, data: Any, estimand: Question, **options: Unpack[Opti
     Returns
     -------
     Results
+        If ``data`` is a source, :class:`~riesz.results.streamed.StreamedResults`, without methods that need rows.
 
     Examples
     --------
@@ -53,6 +56,13 @@ def estimate(formula: str, data: Any, estimand: Question, **options: Unpack[Opti
     >>> riesz.contrast("high - low", fit).params.round(2).to_dict()
     {'high - low': 0.48}
     """
+    source = open_source(data)
+    if source is not None:
+        given: dict[str, Any] = {**options}
+        settings = Settings(**given)
+        scope = _calling_scope() if settings.context is None else settings.context
+        fit = stream(formula, source, _estimands(estimand), settings, scope)
+        return cast(Results, fit)  # has the same methods; those that need rows raise an error
     return _estimate_all(formula, [data], estimand, None, {**options})[0]
 
 
@@ -103,8 +113,12 @@ def _estimate_all(
 ) -> list[Results]:
     settings = Settings(**options)
     estimands = _estimands(estimand)
-    scope = _calling_scope() if settings.context is None else settings.context
     tables = list(tables)
+    if any(open_source(table) is not None for table in tables):
+        raise DataError(
+            "estimate_many() takes tables in memory, not files or datasets. Call riesz.estimate() once for each source."
+        )
+    scope = _calling_scope() if settings.context is None else settings.context
     table_seeds = [settings.seed] * len(tables) if seeds is None else list(seeds)
     if len(table_seeds) != len(tables):
         raise LearnerError(f"seeds has {len(table_seeds)} numbers for {len(tables)} tables; expected one per table.")

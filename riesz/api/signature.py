@@ -28,7 +28,15 @@ FORMULA = (
     "splines, factors and transformations work as in formulaic. As in R and patsy, calls in a formula are Python "
     "and are run: read a formula from someone else before you fit it.",
 )
-DATA = ("data : DataFrame", "pandas, polars (eager or lazy) or pyarrow.")
+DATA = (
+    "data : DataFrame or path",
+    "pandas, polars (eager or lazy) or pyarrow. Or data that need not fit in memory, for ``ate``, ``att``, ``atc`` and "
+    '``ade`` with ``learner="linear"``: a Parquet file, a folder of them, a glob such as ``"sales/*.parquet"`` (text or '
+    "``pathlib.Path``), or a ``pyarrow.dataset.Dataset``. They are read three or four times in chunks, with only the "
+    "columns that are needed. Folds follow from the seed, the file and the row's number in it; labels are in "
+    "alphabetical order; identical rows are not merged. Arguments with one value per row are then names of columns, and "
+    "results have no methods that need rows.",
+)
 
 
 def takes_settings(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -76,10 +84,10 @@ def entry(head: str, text: str) -> str:
 
     Examples
     --------
-    >>> from riesz.api.signature import DATA, entry
-    >>> print(entry(*DATA))
-    data : DataFrame
-        pandas, polars (eager or lazy) or pyarrow.
+    >>> from riesz.api.signature import entry
+    >>> print(entry("seed : int", "Determines folds and fits."))
+    seed : int
+        Determines folds and fits.
     """
     indent = "    "
     lines = textwrap.wrap(text, _WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)

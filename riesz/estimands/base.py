@@ -47,6 +47,8 @@ class Sample:
         The formula's covariates.
     weights : ndarray, shape (rows of the fit,), or None
         Weights of the rows of the fit; None if all are equal.
+    centre : float or None
+        The weighted mean of the treatment over the rows of the fit, if these are not in memory.
     """
 
     data: pd.DataFrame
@@ -58,6 +60,7 @@ class Sample:
     fitted: pd.DataFrame | None = None
     covariates: tuple[str, ...] = ()
     weights: Array | None = None
+    centre: float | None = None
 
     def per_row(self, spec: Any, what: str) -> Array:
         """One number per row from a string, function, array or number that the user gave."""
@@ -74,7 +77,9 @@ class Sample:
 
     def centred(self) -> Callable[[pd.DataFrame], Array]:
         """The treatment of any rows minus its mean over the rows of the fit: an anchor that does not depend on the origin."""
-        centre = self.mean(self.treatment.values(self.data if self.fitted is None else self.fitted))
+        centre = self.centre
+        if centre is None:
+            centre = self.mean(self.treatment.values(self.data if self.fitted is None else self.fitted))
         return lambda data: np.asarray(self.treatment.values(data) - centre)
 
     def mean(self, values: Array) -> Any:

@@ -38,6 +38,11 @@ from riesz.syntax.terms import term_columns
 # numbers are floats here, so that formulaic writes the level 5 of C(x) as 5.0
 _WHOLE_LEVEL = re.compile(r"\[(T\.)?(-?\d+)\.0\]")
 _FACTOR = re.compile(r"C\(\s*(`[^`]+`|[^\W\d]\w*)\s*[,)]")  # C() of a plain column
+_LOCATED = re.compile(  # means and standard deviations of a plain column
+    r"center\(\s*(`[^`]+`|[^\W\d]\w*)\s*\)|(?:scale|standardize)\(\s*(`[^`]+`|[^\W\d]\w*)\s*(?:,\s*ddof\s*=\s*\d+\s*)?\)"
+)
+_KNOTS = re.compile(r"^(?:bs|cr|cs)\(\s*(?:`[^`]+`|[^\W\d]\w*)\s*,.*\bknots\s*=")  # of a plain column
+_FROM_DATA = re.compile(r"\b(?:df|constraints|extrapolation)\s*=")
 _LARGEST, _SMALLEST = 1e50, 1e-50  # learners compute products of columns, and squares of those
 _LEAST_SPREAD = 1e-8  # of the level; with less, derivatives are lost in rounding
 
@@ -146,6 +151,37 @@ class Columns:
         columns = copy.copy(self)
         columns._data = data
         columns.matrix = self._evaluate(self._spec, data, "new")
+        return columns
+
+    def with_constants(self, location: Mapping[str, tuple[float, float]], rows: int) -> Columns:
+        """The same columns with the constants of other rows, which are not in memory; for :meth:`on`.
+
+        The fitted rows must have all levels and the extremes of every number, so that only means are missing.
+
+        Parameters
+        ----------
+        location : mapping from str to (float, float)
+            Mean and standard deviation (divided by n - 1) of every number.
+        rows : int
+            How many rows they are of.
+        """
+        state = {expression: dict(known) for expression, known in self._spec.transform_state.items()}
+        for expression, known in state.items():
+            located = _LOCATED.fullmatch(expression)
+            name = "" if located is None else (located.group(1) or located.group(2)).strip("`")
+            if name in location:
+                mean, deviation = location[name]
+                known["center"] = mean
+                if known["scale"] is not None:
+                    known["scale"] = deviation * np.sqrt((rows - 1) / (rows - known["ddof"]))
+            elif not (_KNOTS.search(expression) and not _FROM_DATA.search(expression)):
+                raise FormulaError(
+                    f"`{expression}` needs all rows at once, so it cannot be computed from a source; expected center(x) or "
+                    "scale(x) of a column, or bs(x, knots=[...]) and cr(x, knots=[...]) with given knots. Change the formula, or "
+                    "add the column to the files."
+                )
+        columns = copy.copy(self)
+        columns._spec = self._spec.update(transform_state=state)
         return columns
 
     def changed(self, frame: pd.DataFrame) -> dict[str, pd.Series]:

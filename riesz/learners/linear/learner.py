@@ -299,22 +299,42 @@ def fit_with_signs(design: Design, penalty: Penalty, rr_penalty: Penalty, signs:
     return LogLinearFit(mu, theta, constants, most, design.family, penalties)
 
 
-def ridge_coefficients(design: Design, basis: Basis, y: Array, penalty: Penalty, grid: Array) -> tuple[Array, float]:
-    """Coefficients of mu, shape (p,), and the penalty; y is the first target of the basis."""
+def ridge_coefficients(
+    design: Design | None, basis: Basis, y: Array, penalty: Penalty, grid: Array
+) -> tuple[Array, float]:
+    """Coefficients of mu, shape (p,), and the penalty; y is the first target of the basis. A number needs no design."""
     b = basis.projections[:, 0]
-    lam = choose_outcome_penalty(design, basis, y, b, grid)[0] if penalty == "loo" else float(penalty)
+    if penalty == "loo":
+        assert design is not None
+        lam = choose_outcome_penalty(design, basis, y, b, grid)[0]
+    else:
+        lam = float(penalty)
     return basis.solve(b, lam), lam
 
 
 def riesz_coefficients(
-    design: Design, basis: Basis, penalty: Penalty, constrained: bool, grid: Array | None = None
+    design: Design | None,
+    basis: Basis,
+    penalty: Penalty,
+    constrained: bool,
+    grid: Array | None = None,
+    m: Array | None = None,
 ) -> tuple[Array, dict[str, float]]:
-    """Coefficients of rr, shape (p, K); up to scale when constrained. ``"loo"`` chooses from a grid, by default the basis' own."""
-    m = moments(design, basis)
+    """Coefficients of rr, shape (p, K); up to scale when constrained. ``"loo"`` chooses from a grid, by default the basis' own.
+
+    The moments m of the basis, shape (K, k), are computed from the design unless they are given.
+    """
+    if m is None:
+        assert design is not None
+        m = moments(design, basis)
     grid = basis.penalties if grid is None else grid
     directions, chosen = [], {}
-    for c in range(design.components):
-        lam = choose_riesz_penalty(design, basis, c, m[c], grid)[0] if penalty == "loo" else float(penalty)
+    for c in range(len(m)):
+        if penalty == "loo":
+            assert design is not None
+            lam = choose_riesz_penalty(design, basis, c, m[c], grid)[0]
+        else:
+            lam = float(penalty)
         direction = m[c] * basis.shrink(lam)
         if constrained:
             b = basis.projections[:, 1 + c]  # the anchor's

@@ -116,9 +116,14 @@ def _blocks(design: Design, transform: Array) -> Iterator[tuple[slice, Design, A
         yield place, block, z, z @ transform
 
 
+def draw_left_out(rows: int, seed: int) -> Part:
+    """The numbers of the rows that are left out in turn, of a training set of this size; all of them if they are few."""
+    return draw_part(rows, _MOST_LEFT_OUT, seed)
+
+
 def _part(design: Design, basis: Basis) -> Part | None:
     """The rows that are left out in turn; None if all are."""
-    return draw_part(len(design), _MOST_LEFT_OUT, basis.seed) if len(design) > _MOST_LEFT_OUT else None
+    return draw_left_out(len(design), basis.seed) if len(design) > _MOST_LEFT_OUT else None
 
 
 def _left_out(design: Design, basis: Basis, part: Part | None) -> Iterator[tuple[Place, Design, Array, Array]]:

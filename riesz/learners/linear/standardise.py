@@ -5,7 +5,7 @@ In: a design and the shares of its rows. Out: what :mod:`riesz.learners.linear.r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,11 +89,36 @@ def standardise(design: Design, shares: Array) -> Standard:
         mean
     )  # because of rounding, the spread of a constant column may not be exactly zero
     standard = Standard(centre, np.where(constant, 1.0, spread), penalised, intercept)
-    parts_of = _parts_of_products(design)
-    return standard if intercept is None or not any(parts_of) else _without_parts(standard, design, shares, parts_of)
+    parts_of = parts_of_products(design)
+    if intercept is None or not any(parts_of):
+        return standard
+    return _without_parts(standard, lambda turned: _gram(design, turned, shares), parts_of)
 
 
-def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
+def standard_from_moments(
+    gram: Array, origin: Array, unit: Array, intercept: int | None, parts_of: tuple[tuple[int, ...], ...]
+) -> Standard:
+    """The same from the mean products of the columns (z - origin) / unit, shape (p, p).
+
+    The origin of the intercept is 0, its unit 1.
+    """
+    penalised = np.ones(len(gram))
+    if intercept is None:
+        return Standard(origin, unit * np.sqrt(gram.diagonal()), penalised, None)
+    mean = gram[intercept].copy()
+    mean[intercept], penalised[intercept] = 0.0, 0.0
+    centre, spread = origin + unit * mean, unit * np.sqrt(np.clip(gram.diagonal() - mean**2, 0.0, None))
+    standard = Standard(centre, np.where(spread <= 1e-9 * np.abs(centre), 1.0, spread), penalised, intercept)
+    if not any(parts_of):
+        return standard
+    scaled = np.diag(unit / standard.spread)
+    scaled[intercept] -= unit * mean / standard.spread
+    scaled[intercept, intercept] = 1.0
+    scaled_gram = scaled.T @ gram @ scaled
+    return _without_parts(standard, lambda turned: np.asarray(turned.turn.T @ scaled_gram @ turned.turn), parts_of)
+
+
+def parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
     """For each product with a continuous treatment, and each power of it, the columns that are part of it."""
     if design.strata is not None:
         return ()
@@ -102,9 +127,11 @@ def _parts_of_products(design: Design) -> tuple[tuple[int, ...], ...]:
 
 
 def _without_parts(
-    standard: Standard, design: Design, shares: Array, parts_of: tuple[tuple[int, ...], ...]
+    standard: Standard, gram_of: Callable[[Standard], Array], parts_of: tuple[tuple[int, ...], ...]
 ) -> Standard:
     """The same with products and powers replaced by their residuals in regressions on their parts.
+
+    ``gram_of`` gives the mean products of standardised columns.
 
     This is done more than once: far from zero a cube is nearly collinear with its square, and the square with a line.
     """
@@ -116,7 +143,7 @@ def _without_parts(
     turn = sparse.eye_array(len(parts_of), format="csc")
     size = 1.0 + np.abs(standard.centre) / standard.spread  # rounding errors are in proportion to it
     for _ in range(1 + _depth(parts_of)):
-        gram = _gram(design, replace(standard, turn=turn), shares)
+        gram = gram_of(replace(standard, turn=turn))
         step = sparse.lil_array(sparse.eye_array(len(parts_of)))
         for nested, places in by_parts.items():
             step[np.ix_(nested, places)] = -np.linalg.lstsq(
