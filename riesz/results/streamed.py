@@ -144,9 +144,9 @@ class StreamedResults(Parameters):
         tables = [self._parameter_table(alpha), values.map(number).rename_axis("all estimators", axis=1)]
         notes = [f"{c.name}: {c.words}, {c.symbol}" for c in components] if several else []
         if several:
-            tables.append(health_table(self.diagnostics(), False))
+            tables.append(health_table(self.diagnostics(), False, self.model.settings.family))
         else:
-            notes += health_lines(self.diagnostics(), self.nobs, False)
+            notes += health_lines(self.diagnostics(), self.nobs, False, self.model.settings.family)
         if not ESTIMATORS[self.model.settings.estimator].debiased:
             notes.append("This estimator has no valid standard error; use estimator='dr' or 'tmle'.")
         notes += self.model.learner.remarks(self._fit.plan.reference_design(), self.details())

@@ -222,7 +222,7 @@ def fit_from_sums(learner: Linear, training: TrainingSums, left_out: Design | No
     mu, chosen = ridge_coefficients(left_out, basis, y, learner.penalty, grid)
     constrained = learner.rr == "constrained"
     rr, rr_chosen = riesz_coefficients(left_out, basis, learner.rr_penalty, constrained, grid, m)
-    return LinearFit(mu, rr, False, constrained, {"penalty": chosen, **rr_chosen})
+    return LinearFit(mu, rr, "gaussian", constrained, {"penalty": chosen, **rr_chosen})
 
 
 def _collinear(names: tuple[str, ...], combination: Array, words: str) -> LearnerError:
