@@ -22,12 +22,12 @@ from riesz.learners.inputs.units import units
 from riesz.learners.linear.ridge import make_basis
 from riesz.learners.propensity.smallest import smallest
 from riesz.learners.splines.arm_sums import arm_sums
+from riesz.learners.splines.candidates import quadratic_problems
 from riesz.learners.splines.feature_sets import Sample, all_features, arms_of, covariate_features, level
 from riesz.learners.splines.features import NONE, Features, evaluate, joined
 from riesz.learners.splines.learner import SplinesFit, measure
 from riesz.learners.splines.screening import screen
 from riesz.learners.splines.shrinkage import Quadratic, group_penalties
-from riesz.learners.splines.solve import _problems
 
 SPLINES = riesz.Splines()
 EXACT = riesz.Splines(penalty=0, rr_penalty=0)
@@ -742,13 +742,13 @@ def test_sums_of_arms_give_the_problems_of_all_rows_and_of_each_arm(arms_frame: 
     features = joined([level(), all_features(sample)])
     rows = arms_of(sample, 1)
     assert rows is not None
-    pairs = [(sums.of_all(features), _problems(sample, sample.pool(features), [0])[0])]
+    pairs = [(sums.of_all(features), quadratic_problems(sample, sample.pool(features), [0])[0])]
     for arm, of_arm in enumerate(rows):
         for ours, theirs in (
             (sums.of_arm(arm), sample.take(of_arm)),
             (sums.of_membership(arm), sample.membership(arm)),
         ):
-            pairs.append((ours, _problems(theirs, theirs.pool(inputs), [0])[0]))
+            pairs.append((ours, quadratic_problems(theirs, theirs.pool(inputs), [0])[0]))
     for ours, direct in pairs:
         np.testing.assert_allclose(ours.gram, direct.gram, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(ours.linear, direct.linear, rtol=1e-9, atol=1e-12)

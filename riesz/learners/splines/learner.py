@@ -30,6 +30,7 @@ from riesz.learners.propensity.representer import (
     need_arms,
 )
 from riesz.learners.propensity.smallest import rarest_share, smallest
+from riesz.learners.splines.candidates import Choices
 from riesz.learners.splines.feature_sets import Sample
 from riesz.learners.splines.features import (
     Factors,
@@ -42,7 +43,7 @@ from riesz.learners.splines.features import (
 from riesz.learners.splines.log_linear import log_linear
 from riesz.learners.splines.propensities import WHO, derivable, probabilities
 from riesz.learners.splines.residuals import Residual, need_residual, residual_suits
-from riesz.learners.splines.solve import Choices, solve
+from riesz.learners.splines.solve import solve
 from riesz.predictions import Predictions
 from riesz.storage.coding import stored
 
