@@ -100,11 +100,11 @@ class _Points:
         self._read = [read_functions(dictionary, reading) for reading in block.readings()]
 
     def of(
-        self, solutions: LocalSolutions, wanted: Sequence[npt.NDArray[np.intp]]
+        self, solutions: LocalSolutions, needed: Sequence[npt.NDArray[np.intp]]
     ) -> Iterator[tuple[Array, Array, Array]]:
         """For each component its function at the m rows, and at some readings with its slopes there, shape (r, m)."""
         by_site = zip(*(solutions.at(self._dictionary, points) for points in self._sites.covariates), strict=True)
-        for readings, at_sites in zip(wanted, by_site, strict=True):
+        for readings, at_sites in zip(needed, by_site, strict=True):
             observed = _combine(self._observed, *at_sites[0])
             values, slopes = np.empty((len(readings), len(observed))), np.zeros((len(readings), len(observed)))
             for k, reading in enumerate(readings.tolist()):

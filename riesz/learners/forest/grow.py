@@ -1,6 +1,6 @@
 """Honest trees on scikit-learn's: the structure of a tree from one half of a subsample, the means of its leaves from the other.
 
-In: for each row, scores to split on, and numbers whose leaf means are wanted, at every site. Out: a forest, and for each row the
+In: for each row, scores to split on, and numbers whose leaf means are computed, at every site. Out: a forest, and for each row the
 average over the trees whose subsample the row, and its cluster, is not part of.
 """
 
@@ -60,7 +60,7 @@ class Problem:
     scores : sequence of ndarray, shape (n, s)
         What the trees split on, one table per site.
     numbers : sequence of ndarray, shape (n, q)
-        Whose means are wanted, one table per site. Those of all sites are summed in a leaf, then divided by the weight of its rows.
+        Whose means are computed, one table per site. Those of all sites are summed in a leaf, then divided by its weight.
     """
 
     units: Numbers

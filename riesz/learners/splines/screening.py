@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from riesz.arrays import Array, ratio
 from riesz.crossfit.folds import draw_part
+from riesz.design.moment import Evaluation
 from riesz.learners.inputs.expansions import Role
 from riesz.learners.splines.feature_sets import Pairs, Pool, Sample, level, moment_rows, varying_shares
 from riesz.learners.splines.features import NONE, Features, Numbers, joined, singles
@@ -75,7 +76,7 @@ def _strongest_pairs(
     if sample.points.changed or not 2 <= len(inputs) <= _MOST_LINES:  # a reading that changes x changes its products
         return []
     x = sample.at_rows.bounded(inputs)
-    slopes = _slopes(sample, pool, theta, target)
+    slopes = _slopes(sample, theta @ pool.phi.observed, target)
     first, second = np.triu_indices(leading, 1, len(inputs))
     limit = np.sqrt(2.0 * np.log(len(first) * len(slopes) + 1.0))
     errors = np.zeros(len(first))
@@ -104,8 +105,9 @@ def screen_steps(sample: Sample, pool: Pool, theta: Array, target: int) -> Featu
     phi, omega = pool.phi.observed[:, rows], sample.design.weights[rows]
     shares = [NONE, *range(varying_shares(sample))]
     factors = sample.at_rows.take(rows)
-    x, slopes = factors.inputs(steps), _slopes(sample, pool, theta, target)[:, rows]
-    of_function = _gradients(sample, pool, theta, target)[:, rows]
+    x, values = factors.inputs(steps), theta @ pool.phi.observed
+    slopes = _slopes(sample, values, target)[:, rows]
+    of_function = _slopes_along(sample, pool.phi, values, target)[:, rows]
     weighted = phi * omega
     gram = weighted @ phi.T
     gram[np.diag_indices_from(gram)] *= 1.0 + 1e-8
@@ -149,22 +151,16 @@ def _clustered(values: Array, groups: npt.NDArray[np.intp]) -> float:
     return float(ratio(np.abs(sums.sum(axis=1)), spread, otherwise=0.0).max())
 
 
-def _gradients(sample: Sample, pool: Pool, theta: Array, target: int) -> Array:
-    """What each row contributes to the slope of the loss along each feature of the function, shape (F, n)."""
-    phi, weights = pool.phi.observed, sample.design.weights
-    values = theta @ phi
-    if target == 0:
-        residuals = sample.design.y - values
-        return np.asarray(phi * (weights * (residuals - np.average(residuals, weights=weights))))
-    return np.asarray(weights * (moment_rows(sample.design, pool.phi, target - 1) - phi * values))
-
-
-def _slopes(sample: Sample, pool: Pool, theta: Array, target: int) -> Array:
-    """Values of c for no share and for each share that varies, times the rows' weights, shape (1 + s, n)."""
-    shares = sample.pool(joined([level(), *(level(share) for share in range(varying_shares(sample)))]))
-    design, values = sample.design, theta @ pool.phi.observed
-    phi, weights = shares.phi, design.weights
+def _slopes_along(sample: Sample, phi: Evaluation, values: Array, target: int) -> Array:
+    """What each row contributes to the slope of a function's loss along features, shape (F, n), given the function's values."""
+    design, weights = sample.design, sample.design.weights
     if target == 0:
         residuals = design.y - values
         return np.asarray(weights * phi.observed * (residuals - np.average(residuals, weights=weights)))
     return np.asarray(weights * (moment_rows(design, phi, target - 1) - phi.observed * values))
+
+
+def _slopes(sample: Sample, values: Array, target: int) -> Array:
+    """Values of c for no share and for each share that varies, times the rows' weights, shape (1 + s, n)."""
+    shares = sample.pool(joined([level(), *(level(share) for share in range(varying_shares(sample)))]))
+    return _slopes_along(sample, shares.phi, values, target)
